@@ -1,0 +1,190 @@
+package matrix
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Identifier types. A value of one of these types that came through Parse… or
+// UnmarshalText is valid; past the edge of the program nothing checks again.
+// Appendices, "Identifier Grammar".
+type (
+	// UserID is a user's full identifier, "@localpart:server".
+	UserID string
+	// RoomID is a room's identifier, "!opaque:server" or, from room version 12, "!hash".
+	RoomID string
+	// EventID is an event's identifier, "$opaque:server" (room versions 1 and 2) or "$hash".
+	EventID string
+	// RoomAlias is a room's readable address, "#localpart:server".
+	RoomAlias string
+	// ServerName is a homeserver's name: host with optional port.
+	ServerName string
+	// DeviceID is a client-chosen or server-made device identifier, opaque.
+	DeviceID string
+)
+
+// MaxIDLength is the limit in bytes of user, room and event IDs and aliases.
+const MaxIDLength = 255
+
+var errNoServer = errors.New("no ':' before a server name")
+
+// ParseUserID checks s as a user ID, in the historical character range that a
+// server must accept from others. For names of new local users see [ValidLocalpart].
+func ParseUserID(s string) (UserID, error) {
+	local, server, err := splitID('@', s)
+	if err != nil {
+		return "", fmt.Errorf("user ID %q: %w", clip(s), err)
+	}
+	if strings.ContainsRune(local, 0) || !utf8.ValidString(local) {
+		return "", fmt.Errorf("user ID %q: illegal character", clip(s))
+	}
+	if _, err := ParseServerName(server); err != nil {
+		return "", fmt.Errorf("user ID %q: %w", clip(s), err)
+	}
+	return UserID(s), nil
+}
+
+// NewUserID joins a localpart and a server name that are already valid.
+func NewUserID(localpart string, server ServerName) UserID {
+	return UserID("@" + localpart + ":" + string(server))
+}
+
+// ValidLocalpart tells whether s may be the localpart of a new user:
+// a-z, 0-9 and ._=-/+ only, at least one character.
+func ValidLocalpart(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9':
+		case strings.IndexByte("._=-/+", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return s != ""
+}
+
+// Localpart is the part between '@' and the first ':'.
+func (u UserID) Localpart() string {
+	local, _, _ := strings.Cut(strings.TrimPrefix(string(u), "@"), ":")
+	return local
+}
+
+// Server is the part after the first ':'.
+func (u UserID) Server() ServerName { return serverOf(string(u)) }
+
+// Server is the part after the first ':', empty for room version 12 IDs.
+func (r RoomID) Server() ServerName { return serverOf(string(r)) }
+
+// Server is the part after the first ':', empty from room version 3 on.
+func (e EventID) Server() ServerName { return serverOf(string(e)) }
+
+// Server is the part after the first ':'.
+func (a RoomAlias) Server() ServerName { return serverOf(string(a)) }
+
+// ParseRoomID checks s as a room ID of any room version.
+func ParseRoomID(s string) (RoomID, error) {
+	if err := checkOpaque('!', s); err != nil {
+		return "", fmt.Errorf("room ID %q: %w", clip(s), err)
+	}
+	return RoomID(s), nil
+}
+
+// ParseEventID checks s as an event ID of any room version.
+func ParseEventID(s string) (EventID, error) {
+	if err := checkOpaque('$', s); err != nil {
+		return "", fmt.Errorf("event ID %q: %w", clip(s), err)
+	}
+	return EventID(s), nil
+}
+
+// ParseRoomAlias checks s as a room alias.
+func ParseRoomAlias(s string) (RoomAlias, error) {
+	local, server, err := splitID('#', s)
+	if err == nil && (local == "" || strings.ContainsRune(local, 0) || !utf8.ValidString(local)) {
+		err = errors.New("illegal localpart")
+	}
+	if err == nil {
+		_, err = ParseServerName(server)
+	}
+	if err != nil {
+		return "", fmt.Errorf("room alias %q: %w", clip(s), err)
+	}
+	return RoomAlias(s), nil
+}
+
+// ParseDeviceID checks s as a device ID: 1 to 255 bytes of UTF-8 without NUL.
+func ParseDeviceID(s string) (DeviceID, error) {
+	if s == "" || len(s) > MaxIDLength || strings.ContainsRune(s, 0) || !utf8.ValidString(s) {
+		return "", fmt.Errorf("device ID %q: want 1 to %d bytes of text", clip(s), MaxIDLength)
+	}
+	return DeviceID(s), nil
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler], and so checks JSON map keys too.
+func (u *UserID) UnmarshalText(b []byte) error { return unmarshalID(u, b, ParseUserID) }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (r *RoomID) UnmarshalText(b []byte) error { return unmarshalID(r, b, ParseRoomID) }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (e *EventID) UnmarshalText(b []byte) error { return unmarshalID(e, b, ParseEventID) }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (a *RoomAlias) UnmarshalText(b []byte) error { return unmarshalID(a, b, ParseRoomAlias) }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (d *DeviceID) UnmarshalText(b []byte) error { return unmarshalID(d, b, ParseDeviceID) }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (s *ServerName) UnmarshalText(b []byte) error { return unmarshalID(s, b, ParseServerName) }
+
+func unmarshalID[T ~string](to *T, b []byte, parse func(string) (T, error)) error {
+	v, err := parse(string(b))
+	if err != nil {
+		return err
+	}
+	*to = v
+	return nil
+}
+
+func serverOf(id string) ServerName {
+	_, server, _ := strings.Cut(id, ":")
+	return ServerName(server)
+}
+
+func splitID(sigil byte, s string) (local, server string, err error) {
+	if len(s) > MaxIDLength {
+		return "", "", fmt.Errorf("longer than %d bytes", MaxIDLength)
+	}
+	if s == "" || s[0] != sigil {
+		return "", "", fmt.Errorf("does not begin with %q", sigil)
+	}
+	local, server, ok := strings.Cut(s[1:], ":")
+	if !ok {
+		return "", "", errNoServer
+	}
+	return local, server, nil
+}
+
+func checkOpaque(sigil byte, s string) error {
+	switch {
+	case len(s) > MaxIDLength:
+		return fmt.Errorf("longer than %d bytes", MaxIDLength)
+	case len(s) < 2 || s[0] != sigil:
+		return fmt.Errorf("does not begin with %q and a name", sigil)
+	case strings.ContainsRune(s, 0) || !utf8.ValidString(s):
+		return errors.New("illegal character")
+	}
+	return nil
+}
+
+// clip bounds what an error message repeats of bad input.
+func clip(s string) string {
+	if len(s) > 64 {
+		return s[:64] + "…"
+	}
+	return s
+}
