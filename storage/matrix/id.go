@@ -169,6 +169,40 @@ func splitID(sigil byte, s string) (local, server string, err error) {
 	return local, server, nil
 }
 
+// checkRoomID checks a room ID by the form its room version gives it.
+func checkRoomID(v *Version, r RoomID) error {
+	if v.RoomIDFromCreate {
+		return checkHashID('!', string(r))
+	}
+	return checkDomainID('!', string(r))
+}
+
+// checkDomainID checks "&opaque:server", in which opaque holds neither ':' nor NUL.
+func checkDomainID(sigil byte, s string) error {
+	if err := checkOpaque(sigil, s); err != nil {
+		return err
+	}
+	_, server, err := splitID(sigil, s)
+	if err == nil {
+		_, err = ParseServerName(server)
+	}
+	return err
+}
+
+// checkHashID checks "&hash": 32 bytes in unpadded URL-safe base64.
+func checkHashID(sigil byte, s string) error {
+	if len(s) != 44 || s[0] != sigil {
+		return fmt.Errorf("not %q and a hash", sigil)
+	}
+	for i := 1; i < len(s); i++ {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+			return fmt.Errorf("not %q and a hash", sigil)
+		}
+	}
+	return nil
+}
+
 func checkOpaque(sigil byte, s string) error {
 	switch {
 	case len(s) > MaxIDLength:
