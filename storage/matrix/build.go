@@ -1,7 +1,6 @@
 package matrix
 
 import (
-	"bytes"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"fmt"
@@ -45,29 +44,35 @@ func Build(v *Version, t Template, s Signer) (*Event, error) {
 // hashes and signatures it has. Errors are those of [Build]. Server-Server
 // API, "Adding hashes and signatures to outgoing events".
 func HashAndSign(v *Version, proto []byte, s Signer) (*Event, error) {
+	b, err := hashAndSign(v, proto, s)
+	if err != nil {
+		return nil, Errorf(BadJSON, "event: %v", err)
+	}
+	return ParseEvent(v, b)
+}
+
+// hashAndSign is HashAndSign without a look at the event's form.
+func hashAndSign(v *Version, proto []byte, s Signer) ([]byte, error) {
 	c := getCanon()
 	defer c.release()
 	c.src, c.strict = proto, v.StrictJSON
 	members, err := c.topObject()
 	if err != nil {
-		return nil, Errorf(BadJSON, "event: %v", err)
+		return nil, err
 	}
 	b := appendWithout(make([]byte, 0, len(c.dst)+256), c.dst, members, "hashes", "signatures", "unsigned")
 	sum := sha256.Sum256(b)
-	b = bytes.TrimSuffix(b, []byte("}"))
+	b = b[:len(b)-1]
 	if len(b) > 1 {
 		b = append(b, ',')
 	}
 	b = fmt.Appendf(b, `"hashes":{"sha256":"%s"},"signatures":{}}`, EncodeBase64(sum[:]))
 	if b, err = AppendCanonicalJSON(nil, b, v.StrictJSON); err != nil {
-		return nil, Errorf(BadJSON, "event: %v", err)
+		return nil, err
 	}
 	members = appendMembers(nil, b)
 	sig := ed25519.Sign(s.Key, appendRedacted(nil, v, b, members, false))
-	if b, err = withSignature(b, members, s.Server, s.KeyID, sig); err != nil {
-		return nil, Errorf(BadJSON, "event: %v", err)
-	}
-	return ParseEvent(v, b)
+	return withSignature(b, members, s.Server, s.KeyID, sig)
 }
 
 // json is the event's federation format without hashes and signatures.
@@ -128,7 +133,7 @@ func (t *Template) content(v *Version) ([]byte, error) {
 		return content, nil
 	}
 	b := appendWithout(nil, content, appendMembers(nil, content), "redacts")
-	b = bytes.TrimSuffix(b, []byte("}"))
+	b = b[:len(b)-1]
 	if len(b) > 1 {
 		b = append(b, ',')
 	}

@@ -204,6 +204,17 @@ func (e *Event) JoinRules() *JoinRulesContent {
 	return new(JoinRulesContent)
 }
 
+// Allows tells whether a user joined to some rooms meets one of the
+// conditions. Client-Server API, "Restricted rooms".
+func (c *JoinRulesContent) Allows(joined func(RoomID) bool) bool {
+	for _, a := range c.Allow {
+		if joined(a.RoomID) {
+			return true
+		}
+	}
+	return false
+}
+
 func parseJoinRules(content []byte) *JoinRulesContent {
 	c := new(JoinRulesContent)
 	c.JoinRule, _ = textOf(field(content, "join_rule"))

@@ -44,11 +44,9 @@ func (h *header) text(at int, name string, v []byte) error {
 }
 
 // readHeader reads the fields of the event other than hashes, and checks their
-// shape and limits.
-func (e *Event) readHeader(members []member) error {
-	var h header
-	var array [1024]byte
-	h.buf = array[:0]
+// shape and limits. buf is scratch space.
+func (e *Event) readHeader(buf []byte, members []member) error {
+	h := header{buf: buf}
 	var seen fieldSet
 	var prev, auth []byte
 	for _, m := range members {

@@ -30,20 +30,28 @@ const MaxIDLength = 255
 
 var errNoServer = errors.New("no ':' before a server name")
 
-// ParseUserID checks s as a user ID, in the historical character range that a
-// server must accept from others. For names of new local users see [ValidLocalpart].
+// ParseUserID checks s as a user ID, in the historical range that a server
+// must accept from others: the localpart may be empty and hold any character
+// but ':' and NUL. For names of new local users see [ValidLocalpart], for what
+// may reach clients outside an event [UserID.Compliant]. Appendices, "User Identifiers".
 func ParseUserID(s string) (UserID, error) {
-	local, server, err := splitID('@', s)
-	if err != nil {
-		return "", fmt.Errorf("user ID %q: %w", clip(s), err)
-	}
-	if strings.ContainsRune(local, 0) || !utf8.ValidString(local) {
-		return "", fmt.Errorf("user ID %q: illegal character", clip(s))
-	}
-	if _, err := ParseServerName(server); err != nil {
+	if err := checkDomainID('@', s); err != nil {
 		return "", fmt.Errorf("user ID %q: %w", clip(s), err)
 	}
 	return UserID(s), nil
+}
+
+// Compliant tells whether the localpart keeps to U+0021 to U+007E and is not
+// empty. Other user IDs must be accepted in events, and should reach clients
+// nowhere else. Appendices, "Historical User IDs".
+func (u UserID) Compliant() bool {
+	local := u.Localpart()
+	for i := range len(local) {
+		if local[i] < 0x21 || local[i] > 0x7e {
+			return false
+		}
+	}
+	return local != ""
 }
 
 // NewUserID joins a localpart and a server name that are already valid.
@@ -66,6 +74,29 @@ func ValidLocalpart(s string) bool {
 	return s != ""
 }
 
+// EscapeLocalpart maps any text to a valid localpart: upper case to lower, or
+// with keepCase to '_' and lower; other bytes to '=' and hexadecimal digits.
+// Appendices, "Mapping from other character sets".
+func EscapeLocalpart(s string, keepCase bool) string {
+	var b strings.Builder
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'A' <= c && c <= 'Z':
+			if keepCase {
+				b.WriteByte('_')
+			}
+			b.WriteByte(c | 0x20)
+		case c == '_' && keepCase:
+			b.WriteString("__")
+		case c != '=' && ValidLocalpart(s[i:i+1]):
+			b.WriteByte(c)
+		default:
+			b.Write([]byte{'=', hexDigits[c>>4], hexDigits[c&15]})
+		}
+	}
+	return b.String()
+}
+
 // Localpart is the part between '@' and the first ':'.
 func (u UserID) Localpart() string {
 	local, _, _ := strings.Cut(strings.TrimPrefix(string(u), "@"), ":")
@@ -84,9 +115,14 @@ func (e EventID) Server() ServerName { return serverOf(string(e)) }
 // Server is the part after the first ':'.
 func (a RoomAlias) Server() ServerName { return serverOf(string(a)) }
 
-// ParseRoomID checks s as a room ID of any room version.
+// ParseRoomID checks s as a room ID of any room version: "!opaque:server", or
+// without a server. Appendices, "Room IDs".
 func ParseRoomID(s string) (RoomID, error) {
-	if err := checkOpaque('!', s); err != nil {
+	check := checkOpaque
+	if strings.IndexByte(s, ':') >= 0 {
+		check = checkDomainID
+	}
+	if err := check('!', s); err != nil {
 		return "", fmt.Errorf("room ID %q: %w", clip(s), err)
 	}
 	return RoomID(s), nil
@@ -100,14 +136,12 @@ func ParseEventID(s string) (EventID, error) {
 	return EventID(s), nil
 }
 
-// ParseRoomAlias checks s as a room alias.
+// ParseRoomAlias checks s as a room alias: any characters but ':' and NUL, at
+// least one, before the server name. Appendices, "Room Aliases".
 func ParseRoomAlias(s string) (RoomAlias, error) {
-	local, server, err := splitID('#', s)
-	if err == nil && (local == "" || strings.ContainsRune(local, 0) || !utf8.ValidString(local)) {
-		err = errors.New("illegal localpart")
-	}
-	if err == nil {
-		_, err = ParseServerName(server)
+	err := checkDomainID('#', s)
+	if err == nil && s[1] == ':' {
+		err = errors.New("no localpart")
 	}
 	if err != nil {
 		return "", fmt.Errorf("room alias %q: %w", clip(s), err)
@@ -155,20 +189,6 @@ func serverOf(id string) ServerName {
 	return ServerName(server)
 }
 
-func splitID(sigil byte, s string) (local, server string, err error) {
-	if len(s) > MaxIDLength {
-		return "", "", fmt.Errorf("longer than %d bytes", MaxIDLength)
-	}
-	if s == "" || s[0] != sigil {
-		return "", "", fmt.Errorf("does not begin with %q", sigil)
-	}
-	local, server, ok := strings.Cut(s[1:], ":")
-	if !ok {
-		return "", "", errNoServer
-	}
-	return local, server, nil
-}
-
 // checkRoomID checks a room ID by the form its room version gives it.
 func checkRoomID(v *Version, r RoomID) error {
 	if v.RoomIDFromCreate {
@@ -177,15 +197,16 @@ func checkRoomID(v *Version, r RoomID) error {
 	return checkDomainID('!', string(r))
 }
 
-// checkDomainID checks "&opaque:server", in which opaque holds neither ':' nor NUL.
+// checkDomainID checks "&localpart:server", in which localpart holds neither ':' nor NUL.
 func checkDomainID(sigil byte, s string) error {
 	if err := checkOpaque(sigil, s); err != nil {
 		return err
 	}
-	_, server, err := splitID(sigil, s)
-	if err == nil {
-		_, err = ParseServerName(server)
+	_, server, ok := strings.Cut(s, ":")
+	if !ok {
+		return errNoServer
 	}
+	_, err := ParseServerName(server)
 	return err
 }
 
@@ -203,13 +224,15 @@ func checkHashID(sigil byte, s string) error {
 	return nil
 }
 
+// checkOpaque checks the sigil, at least one character after it, and the
+// length and characters of every identifier.
 func checkOpaque(sigil byte, s string) error {
 	switch {
 	case len(s) > MaxIDLength:
 		return fmt.Errorf("longer than %d bytes", MaxIDLength)
 	case len(s) < 2 || s[0] != sigil:
 		return fmt.Errorf("does not begin with %q and a name", sigil)
-	case strings.ContainsRune(s, 0) || !utf8.ValidString(s):
+	case strings.IndexByte(s, 0) >= 0 || !utf8.ValidString(s):
 		return errors.New("illegal character")
 	}
 	return nil

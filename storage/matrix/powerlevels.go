@@ -125,31 +125,40 @@ func parsePowerLevels(v *Version, content []byte) (*PowerLevels, error) {
 			}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", key, err)
+			return nil, &LevelError{string(key), err}
 		}
 	}
 	return p, nil
 }
 
+// parseLevelMap reads an object of levels. Its keys share the memory of one string.
 func parseLevelMap[K ~string](v *Version, object []byte, users bool) (map[K]int64, error) {
 	if object[0] != '{' {
 		return nil, errors.New("not an object")
 	}
-	levels := make(map[K]int64, strings.Count(string(object), `":`))
-	for key, value := range membersOf(object) {
-		name := K(keyText(key))
+	text := string(object)
+	levels := make(map[K]int64, strings.Count(text, `":`))
+	for pos := 1; ; {
+		m, ok := nextMember(object, pos)
+		if !ok {
+			return levels, nil
+		}
+		pos = m.end + 1
+		name := text[m.start+1 : m.keyEnd-1]
+		if strings.IndexByte(name, '\\') >= 0 {
+			name = keyText([]byte(name))
+		}
 		if users {
-			if _, err := ParseUserID(string(name)); err != nil {
-				return nil, err
+			if err := checkDomainID('@', name); err != nil {
+				return nil, fmt.Errorf("user ID %q: %w", clip(name), err)
 			}
 		}
-		level, err := parseLevel(v, value)
+		level, err := parseLevel(v, m.value(object))
 		if err != nil {
-			return nil, fmt.Errorf("%q: %w", clip(string(name)), err)
+			return nil, fmt.Errorf("%q: %w", clip(name), err)
 		}
-		levels[name] = level
+		levels[K(name)] = level
 	}
-	return levels, nil
 }
 
 func (l *Level) parse(v *Version, value []byte) (err error) {

@@ -3,35 +3,32 @@ package matrix
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
-// ParseServerName checks s against the grammar of server names: a DNS name or
-// IPv4 literal or bracketed IPv6 literal, with an optional port of 1 to 5
-// digits, 230 bytes at most. Appendices, "Server Name".
+// maxServerName is the longest name of the grammar: 255 characters of host,
+// ':' and 5 digits. (The specification recommends 230 at most.)
+const maxServerName = 255 + 1 + 5
+
+// ParseServerName checks s against the grammar of server names: a DNS name of
+// 1 to 255 characters or IPv4 literal or bracketed IPv6 literal, with an
+// optional port of 1 to 5 digits. Appendices, "Server Name".
 func ParseServerName(s string) (ServerName, error) {
-	if len(s) > 230 {
-		return "", fmt.Errorf("server name %q: longer than 230 bytes", clip(s))
+	if len(s) > maxServerName {
+		return "", fmt.Errorf("server name %q: too long", clip(s))
 	}
-	host, port := s, ""
-	if strings.HasPrefix(s, "[") {
-		end := strings.IndexByte(s, ']')
-		if end < 0 {
-			return "", fmt.Errorf("server name %q: no closing bracket", clip(s))
-		}
-		host, port = s[:end+1], s[end+1:]
-		addr, err := netip.ParseAddr(host[1:end])
-		if err != nil || !addr.Is6() || addr.Zone() != "" {
+	host, port := splitServerName(s)
+	switch {
+	case host == "":
+		return "", fmt.Errorf("server name %q: no host", clip(s))
+	case host[0] == '[':
+		addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+		if err != nil || !addr.Is6() || addr.Zone() != "" || host[len(host)-1] != ']' {
 			return "", fmt.Errorf("server name %q: not an IPv6 address", clip(s))
 		}
-	} else if i := strings.IndexByte(s, ':'); i >= 0 {
-		host, port = s[:i], s[i:]
-	}
-	if host == "" {
-		return "", fmt.Errorf("server name %q: no host", clip(s))
-	}
-	if host[0] != '[' && !isDNSName(host) {
-		return "", fmt.Errorf("server name %q: illegal character in host", clip(s))
+	case len(host) > 255 || !isDNSName(host):
+		return "", fmt.Errorf("server name %q: illegal host", clip(s))
 	}
 	if port != "" && !isPort(port) {
 		return "", fmt.Errorf("server name %q: illegal port", clip(s))
@@ -39,25 +36,82 @@ func ParseServerName(s string) (ServerName, error) {
 	return ServerName(s), nil
 }
 
+// Host is the name without its port; an IPv6 literal keeps its brackets.
+func (s ServerName) Host() string {
+	host, _ := splitServerName(string(s))
+	return host
+}
+
+// Port is the port, and whether the name has one.
+func (s ServerName) Port() (port int, ok bool) {
+	_, text := splitServerName(string(s))
+	if text == "" {
+		return 0, false
+	}
+	port, err := strconv.Atoi(text[1:])
+	return port, err == nil
+}
+
+// IsIPLiteral tells whether the host is an IPv4 or IPv6 address rather than a name.
+func (s ServerName) IsIPLiteral() bool {
+	host := s.Host()
+	return strings.HasPrefix(host, "[") || isDottedQuad(host)
+}
+
+// splitServerName cuts a name before the ':' of its port.
+func splitServerName(s string) (host, port string) {
+	from := 0
+	if strings.HasPrefix(s, "[") {
+		from = strings.IndexByte(s, ']') + 1
+		if from < len(s) && from > 0 {
+			return s[:from], s[from:]
+		}
+		return s, ""
+	}
+	if i := strings.IndexByte(s, ':'); i >= 0 {
+		return s[:i], s[i:]
+	}
+	return s, ""
+}
+
+// isDNSName checks the characters of a host, and the numbers of one that looks
+// like an IPv4 literal.
 func isDNSName(s string) bool {
+	digitsOnly := true
 	for i := range len(s) {
 		c := s[i]
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '.') {
+		if '0' <= c && c <= '9' || c == '.' {
+			continue
+		}
+		digitsOnly = false
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '-' {
+			return false
+		}
+	}
+	if !digitsOnly || !isDottedQuad(s) {
+		return true
+	}
+	for part := range strings.SplitSeq(s, ".") {
+		if n, _ := strconv.Atoi(part); n > 255 {
 			return false
 		}
 	}
 	return true
 }
 
-// isPort checks ":" and 1 to 5 digits.
-func isPort(s string) bool {
-	if len(s) < 2 || len(s) > 6 || s[0] != ':' {
-		return false
-	}
-	for i := 1; i < len(s); i++ {
-		if s[i] < '0' || s[i] > '9' {
+// isDottedQuad tells whether s has the form of an IPv4 literal: four numbers
+// of 1 to 3 digits.
+func isDottedQuad(s string) bool {
+	parts := 0
+	for part := range strings.SplitSeq(s, ".") {
+		if parts++; parts > 4 || len(part) < 1 || len(part) > 3 || strings.Trim(part, "0123456789") != "" {
 			return false
 		}
 	}
-	return true
+	return parts == 4
+}
+
+// isPort checks ":" and 1 to 5 digits.
+func isPort(s string) bool {
+	return len(s) >= 2 && len(s) <= 6 && s[0] == ':' && strings.Trim(s[1:], "0123456789") == ""
 }
