@@ -224,7 +224,7 @@ var fieldNames = [...]string{"type", "sender", "origin_server_ts", "depth", "con
 
 // check reports the first required field that is missing.
 func (s fieldSet) check(v *Version, create bool) error {
-	need := hasRoomID | hasRoomID - 1
+	need := hasRoomID<<1 - 1
 	if v.RoomIDFromCreate && create {
 		need &^= hasRoomID
 	}

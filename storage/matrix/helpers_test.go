@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json"
+	"pgregory.net/rapid"
 )
 
 // scale multiplies a number of rounds by HEARTH_TEST_SCALE.
@@ -14,6 +15,14 @@ func scale(n int) int {
 		return n * f
 	}
 	return n
+}
+
+// check runs a property: 100 cases, times the scale.
+func check(t *testing.T, property func(*rapid.T)) {
+	t.Helper()
+	for range scale(1) {
+		rapid.Check(t, property)
+	}
 }
 
 // marshal encodes v, canonically.
