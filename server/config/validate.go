@@ -74,8 +74,6 @@ func (c *Config) validateAccounts(k *check) {
 	k.that(r.TermsURL == "" || r.TermsName != "", "registration.terms_name", "needed with registration.terms_url")
 	k.that(r.TermsURL == "" || r.TermsVersion != "", "registration.terms_version", "needed with registration.terms_url")
 	k.that(c.Sessions.AccessTokenLifetime > 0, "sessions.access_token_lifetime", "must be positive")
-	k.that(c.Sessions.RefreshTokenLifetime > c.Sessions.AccessTokenLifetime, "sessions.refresh_token_lifetime",
-		"must be longer than sessions.access_token_lifetime")
 }
 
 func (c *Config) validateLimits(k *check) {

@@ -38,3 +38,43 @@ func rawDo(t *testing.T, s *httptest.Server, method, path, body string, header .
 	}
 	return res, string(text)
 }
+
+// doChunked sends the body with or without its length.
+func doChunked(t *testing.T, s *httptest.Server, method, path, body string, chunked bool) (*http.Response, string) {
+	t.Helper()
+	var r io.Reader = strings.NewReader(body)
+	if chunked {
+		r = io.MultiReader(r)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer good")
+	res, err := s.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res, string(text)
+}
+
+// getErr gets path and returns how that failed.
+func getErr(t *testing.T, s *httptest.Server, path string) error {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := s.Client().Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	_, err = io.Copy(io.Discard, res.Body)
+	return err
+}

@@ -7,14 +7,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"go.uber.org/zap"
 
@@ -25,7 +22,7 @@ import (
 type Options struct {
 	Auth           Authenticator
 	Log            *zap.Logger
-	Now            func() time.Time // nil: time.Now
+	Now            func() time.Time // for rate limits; nil: time.Now
 	Limits         map[string]Limit // by the name routes use; nil: no rate limits
 	TrustedProxies []netip.Prefix   // whose X-Forwarded-For is believed
 	Metrics        *Metrics         // nil: none
@@ -49,6 +46,7 @@ type Kernel struct {
 	lastID   atomic.Uint64
 	closing  chan struct{}
 	close    sync.Once
+	gate     gate
 }
 
 // New makes a kernel with one route, GET /health.
@@ -73,6 +71,7 @@ func New(opt Options) *Kernel {
 		limiters: map[string]*limiter{},
 		idPrefix: hex.EncodeToString(id[:]) + "-",
 		closing:  make(chan struct{}),
+		gate:     gate{empty: make(chan struct{})},
 	}
 	for name, l := range opt.Limits {
 		k.limiters[name] = newLimiter(l, maxLimitKeys)
@@ -102,14 +101,20 @@ func (k *Kernel) Handler() http.Handler { return k }
 // Close tells running calls that the server shuts down, by [Call.Closing].
 func (k *Kernel) Close() { k.close.Do(func() { close(k.closing) }) }
 
+// Wait lets no new request in, and returns once none runs any more.
+func (k *Kernel) Wait() { k.gate.shut() }
+
 // ServeHTTP implements http.Handler.
 func (k *Kernel) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	start := k.opt.Now()
+	if !k.gate.enter() {
+		panic(http.ErrAbortHandler) // the server is gone
+	}
+	defer k.gate.leave()
+	start := time.Now() //nolint:forbidigo // deadlines of sockets are in real time
 	w := &response{
 		ResponseWriter: rw,
 		control:        http.NewResponseController(rw),
 		timeout:        k.opt.WriteTimeout,
-		now:            k.opt.Now,
 	}
 	k.setDeadlines(w, r, start)
 	c := &Call{
@@ -173,54 +178,6 @@ func (k *Kernel) serve(w *response, r *http.Request, c *Call) error {
 	return rt.Handler.serve(k, w, r, c)
 }
 
-// authenticate reads the access token in either form that v1.19 has, and asks
-// whose it is. A public endpoint sees no token.
-func (k *Kernel) authenticate(r *http.Request, c *Call) error {
-	token := matrix.Token(c.Query.Get("access_token"))
-	delete(c.Query, "access_token")
-	if h := r.Header.Get("Authorization"); h != "" {
-		scheme, value, _ := strings.Cut(h, " ")
-		if strings.EqualFold(scheme, "Bearer") {
-			token = matrix.Token(strings.TrimSpace(value))
-		}
-	}
-	if !c.route.Handler.authed {
-		c.Log = k.log.WithLazy(zap.String("request_id", c.RequestID))
-		return nil
-	}
-	if token == "" {
-		return matrix.Errorf(matrix.MissingToken, "Missing access token")
-	}
-	who, err := k.opt.Auth.Authenticate(r.Context(), token)
-	if err != nil {
-		return err
-	}
-	c.Caller, c.Token = who, token
-	c.Log = k.log.WithLazy(
-		zap.String("request_id", c.RequestID),
-		zap.String("user", string(who.User)),
-		zap.String("device", string(who.Device)))
-	return nil
-}
-
-func parseQuery(raw string) (url.Values, error) {
-	if raw == "" {
-		return url.Values{}, nil
-	}
-	q, err := url.ParseQuery(raw)
-	if err != nil {
-		return nil, matrix.Errorf(matrix.InvalidParam, "The query string is malformed")
-	}
-	for name, values := range q {
-		for _, v := range append(values[:len(values):len(values)], name) {
-			if !utf8.ValidString(v) || strings.IndexByte(v, 0) >= 0 {
-				return nil, matrix.Errorf(matrix.InvalidParam, "The query string is not text")
-			}
-		}
-	}
-	return q, nil
-}
-
 // finish recovers a panic, which fails this request alone, and writes the
 // access log. Deferred, so that recover works.
 func (k *Kernel) finish(w *response, r *http.Request, c *Call, start time.Time) {
@@ -236,71 +193,10 @@ func (k *Kernel) finish(w *response, r *http.Request, c *Call, start time.Time) 
 			aborted = true
 		}
 	}
-	took := k.opt.Now().Sub(start)
+	took := time.Since(start)
 	k.opt.Metrics.observe(c.route, w.status, took)
 	k.logAccess(w, r, c, took)
 	if aborted {
 		panic(http.ErrAbortHandler)
 	}
-}
-
-// requestID takes over a proxy's request ID if it is harmless, else makes one.
-func (k *Kernel) requestID(r *http.Request) string {
-	if v := r.Header["X-Request-Id"]; len(v) == 1 && harmlessID(v[0]) {
-		return v[0]
-	}
-	return k.idPrefix + strconv.FormatUint(k.lastID.Add(1), 36)
-}
-
-func harmlessID(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-_.:", c) >= 0) {
-			return false
-		}
-	}
-	return s != "" && len(s) <= 64
-}
-
-// Headers of every response. Client-Server API, "Web Browser Clients".
-var (
-	corsOrigin  = []string{"*"}
-	corsMethods = []string{"GET, HEAD, POST, PUT, DELETE, OPTIONS"}
-	corsHeaders = []string{"X-Requested-With, Content-Type, Authorization"}
-	corsExpose  = []string{"Retry-After, X-Request-Id"}
-	noSniff     = []string{"nosniff"}
-	noStore     = []string{"no-store"}
-)
-
-func setHeaders(h http.Header, requestID string) {
-	h["Access-Control-Allow-Origin"] = corsOrigin
-	h["Access-Control-Allow-Methods"] = corsMethods
-	h["Access-Control-Allow-Headers"] = corsHeaders
-	h["Access-Control-Expose-Headers"] = corsExpose
-	h["X-Content-Type-Options"] = noSniff
-	h["Cache-Control"] = noStore
-	h["X-Request-Id"] = []string{requestID}
-}
-
-// health is the answer of /health.
-type health struct {
-	State string `json:"status"`
-}
-
-// Status implements [StatusCoder].
-func (h health) Status() int {
-	if h.State != "ok" {
-		return http.StatusServiceUnavailable
-	}
-	return http.StatusOK
-}
-
-func (k *Kernel) getHealth(ctx context.Context, c *Call, _ NoBody) (health, error) {
-	if k.opt.Health != nil {
-		if err := k.opt.Health(ctx); err != nil {
-			c.Log.Debug("unwell", zap.Error(err))
-			return health{"degraded"}, nil
-		}
-	}
-	return health{"ok"}, nil
 }
