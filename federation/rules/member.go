@@ -105,10 +105,15 @@ func (c *check) thirdPartyInvite(target, membership string, invite *matrix.Invit
 		return c.refuse(ThirdPartyUnsigned)
 	case !invite.HasMXID || !invite.HasToken:
 		return c.refuse(ThirdPartyShape)
-	case string(invite.MXID) != target:
+	}
+	// A value that is no string matches no state key, not even an empty one.
+	if mxid, ok := signedText(invite, "mxid", string(invite.MXID)); !ok || mxid != target {
 		return c.refuse(ThirdPartyTarget)
 	}
-	origin := c.state.Event(matrix.TypeThirdPartyInvite, invite.Token)
+	var origin *matrix.Event
+	if token, ok := signedText(invite, "token", invite.Token); ok {
+		origin = c.state.Event(matrix.TypeThirdPartyInvite, token)
+	}
 	switch {
 	case origin == nil:
 		return c.refuse(ThirdPartyUnknown)

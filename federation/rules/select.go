@@ -84,8 +84,10 @@ func (s *selection) appendKeys(list []Key) []Key {
 		list = append(list, Key{matrix.TypeJoinRules, ""})
 	}
 	if invite := s.member.ThirdPartyInvite; s.member.Membership == matrix.MembershipInvite &&
-		invite != nil && invite.HasToken {
-		list = append(list, Key{matrix.TypeThirdPartyInvite, invite.Token})
+		invite != nil {
+		if token, ok := signedText(invite, "token", invite.Token); ok {
+			list = append(list, Key{matrix.TypeThirdPartyInvite, token})
+		}
 	}
 	if via := s.member.AuthorisedVia; s.version.Restricted && via != "" &&
 		s.member.Membership == matrix.MembershipJoin {
@@ -101,31 +103,45 @@ func templateMember(content jsontext.Value) *matrix.MemberContent {
 	var c struct {
 		Membership jsontext.Value `json:"membership"`
 		Via        jsontext.Value `json:"join_authorised_via_users_server"`
-		Invite     *struct {
-			Signed struct {
-				Token jsontext.Value `json:"token"`
-			} `json:"signed"`
-		} `json:"third_party_invite"`
+		Invite     jsontext.Value `json:"third_party_invite"`
 	}
 	m := new(matrix.MemberContent)
 	if json.Unmarshal(content, &c) != nil {
 		return m
 	}
-	m.Membership = text(c.Membership)
-	if via, err := matrix.ParseUserID(text(c.Via)); err == nil {
-		m.AuthorisedVia = via
+	m.Membership, _ = text(c.Membership)
+	via, _ := text(c.Via)
+	if user, err := matrix.ParseUserID(via); err == nil {
+		m.AuthorisedVia = user
 	}
-	if c.Invite != nil && len(c.Invite.Signed.Token) > 0 {
-		m.ThirdPartyInvite = &matrix.InviteContent{HasToken: true, Token: text(c.Invite.Signed.Token)}
-	}
+	m.ThirdPartyInvite = &matrix.InviteContent{Signed: member(c.Invite, "signed")}
 	return m
 }
 
-// text is a JSON string's text, empty for any other value.
-func text(v jsontext.Value) string {
-	var s string
-	if len(v) == 0 || json.Unmarshal(v, &s) != nil {
-		return ""
+// signedText is a string in the signed object of a third-party invite; false
+// if it is missing or another kind of value. parsed is what the vocabulary
+// read of it, empty in these cases too.
+func signedText(invite *matrix.InviteContent, name, parsed string) (string, bool) {
+	if parsed != "" {
+		return parsed, true
 	}
-	return s
+	return text(member(invite.Signed, name))
+}
+
+// member is one member of a JSON object, nil if there is none.
+func member(object jsontext.Value, name string) jsontext.Value {
+	var members map[string]jsontext.Value
+	if object.Kind() != '{' || json.Unmarshal(object, &members) != nil {
+		return nil
+	}
+	return members[name]
+}
+
+// text is a JSON string's text; false for any other value.
+func text(v jsontext.Value) (string, bool) {
+	var s string
+	if v.Kind() != '"' || json.Unmarshal(v, &s) != nil {
+		return "", false
+	}
+	return s, true
 }
