@@ -1,7 +1,9 @@
 package matrix
 
 import (
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -71,4 +73,29 @@ func parseWith(tb testing.TB, key string, value any) error {
 	tb.Helper()
 	_, err := ParseEvent(version(tb, "11"), sampleWith(tb, key, value))
 	return err
+}
+
+func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
+
+// plain turns what sample holds into what the JSON library decodes to.
+func plain(v any) any {
+	switch v := v.(type) {
+	case int:
+		return float64(v)
+	case int32:
+		return float64(v)
+	case map[string]any:
+		out := make(map[string]any)
+		for key, value := range v {
+			out[key] = plain(value)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, value := range v {
+			out[i] = plain(value)
+		}
+		return out
+	}
+	return v
 }
