@@ -1,27 +1,22 @@
 // Package storage is Hearth's memory on disk: one SQLite file, one writer,
 // group commit, and the news of what was committed. It is the only package
-// that speaks SQL.
+// that speaks SQL, and it knows nothing of HTTP or of other homeservers.
 package storage
 
 import (
 	"context"
-	"database/sql"
-	"embed"
 	"errors"
 	"fmt"
 	"path/filepath"
-	"sync"
+	"runtime"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
-	_ "modernc.org/sqlite" // the driver
+	"modernc.org/sqlite"
 
 	"hearth/storage/matrix"
 )
-
-//go:embed migrations/*.sql
-var migrations embed.FS
 
 // ErrNotFound is returned by every lookup of something that is not there.
 var ErrNotFound = errors.New("storage: not found")
@@ -29,153 +24,163 @@ var ErrNotFound = errors.New("storage: not found")
 // ErrConflict is returned where a uniqueness rule refuses a row.
 var ErrConflict = errors.New("storage: conflict")
 
+// FileName is the database's name in the data directory. The write-ahead log
+// and its index lie beside it while a server runs.
+const FileName = "hearth.db"
+
 // Options configure [Open].
 type Options struct {
-	Dir        string            // the data directory, created if missing
-	ServerName matrix.ServerName // the name the file belongs to
-	Now        func() time.Time  // nil: time.Now
-	Log        *zap.Logger       // nil: none
+	Dir        string               // the data directory, created if missing (mode 0700)
+	ServerName matrix.ServerName    // the name the file belongs to
+	Now        func() time.Time     // the wall clock; nil: time.Now
+	Mono       func() time.Duration // the steady clock under the age clock; nil: the process's own
+	Log        *zap.Logger          // nil: none
+	VFS        string               // for tests: the SQLite VFS that carries the file; empty: the system's
+
+	synchronous string // for a test that shows why it is FULL
 }
 
 // Store is the open database.
 type Store struct {
-	name matrix.ServerName
-	now  func() time.Time
-	db   *sql.DB
-	mu   sync.Mutex // guards the writing connection
-	pos  atomic.Int64
-	bus  bus
+	name  matrix.ServerName
+	dsn   dsn
+	now   func() time.Time
+	log   *zap.Logger
+	lock  *dirLock
+	age   ageClock
+	epoch int64
+	die   func(cause any) // ends the process
+
+	queue    queue
+	writer   *conn // the leader's; nil: to be opened by the next batch
+	readers  *readers
+	position position
+	bus      bus
+	sweepers sweepers
+	count    counters
+	walNext  int64 // the leader's: leave the log alone below this size
+	degraded atomic.Bool
+	closing  chan struct{} // closed when Close begins
+	closed   chan struct{} // closed when Close is done
 }
 
-// Open opens or creates the database in opt.Dir and migrates it.
+// Open opens or creates the database in opt.Dir, alone: another process that
+// has it open is an error that names it. It migrates the file (after a backup
+// beside it), begins a new epoch where the file was a backup, and prepares
+// every statement.
 func Open(ctx context.Context, opt Options) (*Store, error) {
-	if opt.Now == nil {
-		opt.Now = time.Now
-	}
-	db, err := sql.Open("sqlite", filepath.Join(opt.Dir, "hearth.db")+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(ON)&_txlock=immediate")
-	if err != nil {
+	s := newStore(opt)
+	if err := makeDir(opt.Dir); err != nil {
 		return nil, err
 	}
-	s := &Store{name: opt.ServerName, now: opt.Now, db: db}
-	names, _ := migrations.ReadDir("migrations")
-	var have int
-	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have); err != nil {
+	var err error
+	if s.lock, err = lockDir(opt.Dir); err != nil {
 		return nil, err
 	}
-	for i, f := range names {
-		if i < have {
-			continue
-		}
-		text, _ := migrations.ReadFile("migrations/" + f.Name())
-		if _, err := db.ExecContext(ctx, string(text)+fmt.Sprintf(";PRAGMA user_version=%d", i+1)); err != nil {
-			return nil, fmt.Errorf("migration %s: %w", f.Name(), err)
-		}
+	if err := s.open(ctx); err != nil {
+		s.discard()
+		return nil, errors.Join(err, s.lock.release())
 	}
-	var p int64
-	if err := db.QueryRowContext(ctx, "SELECT pos FROM position").Scan(&p); err != nil {
-		return nil, err
-	}
-	s.pos.Store(p)
 	return s, nil
 }
 
-// Close ends the store.
-func (s *Store) Close() error { return s.db.Close() }
+func newStore(opt Options) *Store {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.Mono == nil {
+		opt.Mono = monotonic()
+	}
+	if opt.Log == nil {
+		opt.Log = zap.NewNop()
+	}
+	if opt.synchronous == "" {
+		opt.synchronous = "FULL"
+	}
+	// Process-wide. Record locks of the other kind vanish when anybody closes
+	// any descriptor of the file; a commit waits for its data, not for a
+	// timestamp. Both are refused where the system lacks them.
+	_, _ = sqlite.OFDLocking(true)
+	_, _ = sqlite.Fdatasync(true)
+	s := &Store{
+		name:    opt.ServerName,
+		dsn:     dsn{path: filepath.Join(opt.Dir, FileName), vfs: opt.VFS, synchronous: opt.synchronous},
+		now:     opt.Now,
+		log:     opt.Log.Named("storage"),
+		age:     ageClock{now: opt.Now, mono: opt.Mono},
+		die:     die,
+		closing: make(chan struct{}),
+		closed:  make(chan struct{}),
+	}
+	s.ownSweeps()
+	return s
+}
 
-// ServerName is the name this file belongs to.
-func (s *Store) ServerName() matrix.ServerName { return s.name }
-
-// Pos is the published position: everything up to it is committed, and memory agrees with it.
-func (s *Store) Pos() int64 { return s.pos.Load() }
-
-// Epoch names this history of the file; a restored backup begins a new one.
-func (s *Store) Epoch() int64 { return 1 }
-
-// WaitPos waits until the published position has reached pos.
-func (s *Store) WaitPos(ctx context.Context, pos int64) error { return nil }
-
-// Write runs fn as one unit of a write transaction and returns once it is durable.
-func (s *Store) Write(ctx context.Context, why string, fn func(*Tx) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	dbtx, err := s.db.BeginTx(context.WithoutCancel(ctx), nil)
-	if err != nil {
+func (s *Store) open(ctx context.Context) error {
+	if err := s.prepareFile(); err != nil {
 		return err
 	}
-	tx := &Tx{Rx: &Rx{store: s, conn: dbtx, pos: s.pos.Load(), ctx: ctx, Now: s.now()}}
-	if err := fn(tx); err != nil {
-		return errors.Join(err, dbtx.Rollback())
-	}
-	if _, err := dbtx.Exec("UPDATE position SET pos = ?", tx.pos); err != nil {
-		return errors.Join(err, dbtx.Rollback())
-	}
-	if err := dbtx.Commit(); err != nil {
+	if err := s.reopen(); err != nil {
 		return err
 	}
-	for _, h := range tx.hooks {
-		h()
+	if err := s.migrate(ctx); err != nil {
+		return err
 	}
-	s.pos.Store(tx.pos)
-	for _, n := range tx.news {
-		s.bus.announce(n)
+	if err := s.writer.prepareAll(); err != nil {
+		return err
+	}
+	if err := s.load(); err != nil {
+		return err
+	}
+	n := max(2, runtime.GOMAXPROCS(0))
+	var err error
+	s.readers, err = openReaders(s.dsn.reader(), n)
+	return err
+}
+
+// Close flushes housekeeping, waits for units and reads that run, and closes
+// the file. Later calls of anything return ErrClosed.
+func (s *Store) Close() error {
+	last := &unit{signal: make(chan signal, 1)}
+	if !s.queue.close(last) {
+		<-s.closed
+		return nil
+	}
+	defer close(s.closed)
+	close(s.closing)
+	<-last.signal // the slot is ours, and stays
+	err := s.flush()
+	err = errors.Join(err, s.readers.close())
+	if s.writer != nil {
+		err = errors.Join(err, s.writer.close())
+	}
+	return errors.Join(err, s.lock.release())
+}
+
+// flush commits what waits, and the age clock with it.
+func (s *Store) flush() error {
+	if s.degraded.Load() {
+		return nil
+	}
+	for first := true; first || s.queue.laterWaits(); first = false {
+		b, err := s.begin()
+		if err != nil {
+			return fmt.Errorf("last commit: %w", err)
+		}
+		b.dirty = true
+		b.finish()
+		if b.lost != nil {
+			return fmt.Errorf("last commit: %w", b.lost)
+		}
 	}
 	return nil
 }
 
-// Read runs fn on one snapshot.
-func (s *Store) Read(ctx context.Context, why string, fn func(*Rx) error) error {
-	dbtx, err := s.db.BeginTx(context.WithoutCancel(ctx), &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = dbtx.Rollback() }()
-	rx := &Rx{store: s, conn: dbtx, ctx: ctx, Now: s.now()}
-	if err := dbtx.QueryRow("SELECT pos FROM position").Scan(&rx.pos); err != nil {
-		return err
-	}
-	return fn(rx)
-}
-
-// Later queues fn as housekeeping: it rides with the next batch, or commits by
-// itself within five seconds. A failure is logged and fn is lost, so fn must be
-// work that its owner offers again.
-func (s *Store) Later(why string, fn func(*Tx) error) {
-	go func() { _ = s.Write(context.Background(), why, fn) }()
-}
-
-// Rx is one snapshot, for reading.
-type Rx struct {
-	// Now is the wall clock, read once for the transaction.
-	Now   time.Time
-	store *Store
-	conn  *sql.Tx
-	pos   int64
-	ctx   context.Context
-}
-
-// Pos is the position of the snapshot.
-func (r *Rx) Pos() int64 { return r.pos }
-
-// Clock is the age clock in milliseconds: it never goes back, and moves
-// forward at most seven days per restart. Retention and expiry run on it.
-func (r *Rx) Clock() int64 { return r.Now.UnixMilli() }
-
 // ServerName is the name this file belongs to.
-func (r *Rx) ServerName() matrix.ServerName { return r.store.name }
+func (s *Store) ServerName() matrix.ServerName { return s.name }
 
-// Tx is one unit of the write transaction. It reads what it wrote.
-type Tx struct {
-	*Rx
-	hooks []func()
-	news  []News
+// die ends the process where nobody can recover it: on a goroutine of its own.
+func die(cause any) {
+	go panic(cause)
+	select {}
 }
-
-// NextPos takes the next position, for a row that clients sync.
-func (t *Tx) NextPos() int64 { t.pos++; return t.pos }
-
-// AfterCommit runs fn after COMMIT, in order of registration and before the
-// position is published. fn does no I/O and must not call Write or Read.
-func (t *Tx) AfterCommit(fn func()) { t.hooks = append(t.hooks, fn) }
-
-// News wakes those who wait for n, once the position is published.
-func (t *Tx) News(n News) { t.news = append(t.news, n) }
