@@ -23,8 +23,9 @@ func ParseServerName(s string) (ServerName, error) {
 	case host == "":
 		return "", fmt.Errorf("server name %q: no host", clip(s))
 	case host[0] == '[':
-		addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
-		if err != nil || !addr.Is6() || addr.Zone() != "" || host[len(host)-1] != ']' {
+		inside, ok := strings.CutSuffix(host[1:], "]")
+		addr, err := netip.ParseAddr(inside)
+		if !ok || err != nil || !addr.Is6() || addr.Zone() != "" {
 			return "", fmt.Errorf("server name %q: not an IPv6 address", clip(s))
 		}
 	case len(host) > 255 || !isDNSName(host):
