@@ -3,6 +3,7 @@ package rules_test
 import (
 	"crypto/ed25519"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -49,9 +50,13 @@ func (g *graph) act(state refState) map[string]any {
 	case n < 80:
 		return g.issueThirdPartyInvite(actor)
 	case n < 86:
-		_, one := state[refKey{"m.room.third_party_invite", graphTokens[0]}]
-		_, two := state[refKey{"m.room.third_party_invite", graphTokens[1]}]
-		if !one && !two && !g.chance(0.05) {
+		issued := 0
+		for _, token := range graphTokens {
+			if state[refKey{"m.room.third_party_invite", token}] != nil {
+				issued++
+			}
+		}
+		if issued == 0 && !g.chance(0.05) {
 			return g.issueThirdPartyInvite(actor)
 		}
 		return g.useThirdPartyInvite(actor, target, state)
@@ -61,13 +66,32 @@ func (g *graph) act(state refState) map[string]any {
 		return g.aliases(actor)
 	case n < 96:
 		return g.plainState(actor)
-	case n < 99:
-		return map[string]any{"type": pick(g, "m.room.message", "m.custom"), "sender": actor,
-			"content": map[string]any{"body": fmt.Sprint("h\u00e9llo \"", g.serial, "\"\n")}}
+	case n < 98:
+		content := map[string]any{"body": fmt.Sprint("h\u00e9llo \"", g.serial, "\"\n\u0001\u2028\U0001f600")}
+		if g.version <= 5 && g.chance(0.3) {
+			content["n"] = pick(g, json.Number("9007199254740993"), json.Number("-9223372036854775808"), json.Number("0.5"))
+		}
+		return map[string]any{"type": pick(g, "m.room.message", "m.custom"), "sender": actor, "content": content}
 	}
-	// A second create event, as no honest server would send.
-	return map[string]any{"type": "m.room.create", "state_key": "", "sender": actor,
-		"content": map[string]any{"creator": actor, "room_version": pick[any](g, fmt.Sprint(g.version), "0", 1, nil)}}
+	return g.strayCreate(actor)
+}
+
+// strayCreate is one more create event, as no honest server would send.
+func (g *graph) strayCreate(actor string) map[string]any {
+	content := map[string]any{"room_version": fmt.Sprint(g.version), "creator": actor}
+	switch g.rng.IntN(4) {
+	case 0:
+		content["room_version"] = pick[any](g, "0", "13", "01", "x", "", 1, nil)
+	case 1:
+		delete(content, "creator")
+	case 2:
+		content["additional_creators"] = pick[any](g, nil, "x", []any{}, []any{1}, []any{"alice"}, []any{actor, "@a:b c"})
+	}
+	ev := map[string]any{"type": "m.room.create", "state_key": "", "sender": actor, "content": content}
+	if g.version >= 12 && g.chance(0.7) {
+		ev["-room"] = "none"
+	}
+	return ev
 }
 
 func (g *graph) members(state refState, membership string) []string {
@@ -182,7 +206,7 @@ func (g *graph) redaction(sender string) map[string]any {
 	return ev
 }
 
-var graphTokens = []string{"tok1", "tok2"}
+var graphTokens = []string{"tok1", "tok2", ""}
 
 func (g *graph) issueThirdPartyInvite(sender string) map[string]any {
 	key := func(name string) string {
@@ -206,8 +230,10 @@ func (g *graph) issueThirdPartyInvite(sender string) map[string]any {
 // useThirdPartyInvite binds an issued token to a user, well or badly.
 func (g *graph) useThirdPartyInvite(sender, target string, state refState) map[string]any {
 	token := pick(g, graphTokens...)
-	if state[refKey{"m.room.third_party_invite", token}] == nil && g.chance(0.8) {
-		token = graphTokens[0]
+	for _, t := range graphTokens {
+		if state[refKey{"m.room.third_party_invite", token}] == nil && g.chance(0.8) {
+			token = t
+		}
 	}
 	if issued := state[refKey{"m.room.third_party_invite", token}]; issued != nil && g.chance(0.9) {
 		sender = issued.sender()
@@ -217,9 +243,12 @@ func (g *graph) useThirdPartyInvite(sender, target string, state refState) map[s
 		mxid = pick(g, g.users...)
 	}
 	signed := map[string]any{"mxid": mxid, "token": token}
+	if g.chance(0.05) || token == "" && g.chance(0.5) {
+		signed["token"] = pick[any](g, json.Number("5"), "tok9", nil, "")
+	}
 	signer := pick(g, "id.test", "id.test", "id2.test")
 	refSign(signed, signer, "ed25519:0", graphKeys[signer])
-	switch g.rng.IntN(14) {
+	switch g.rng.IntN(12) {
 	case 0:
 		signed["mxid"] = target // perhaps not what was signed
 	case 1:
@@ -230,8 +259,6 @@ func (g *graph) useThirdPartyInvite(sender, target string, state refState) map[s
 		signed["extra"] = 1 // not covered by the signature
 	case 4:
 		refSign(signed, "wrong.test", "ed25519:9", graphKeys["one.test"])
-	case 5:
-		signed["token"] = pick[any](g, 5, "tok9", nil)
 	}
 	third := map[string]any{"display_name": "d", "signed": signed}
 	if g.chance(0.05) {

@@ -25,8 +25,8 @@ type graph struct {
 	after   map[string]refState // S'(E)
 	byState map[string]string   // the rule that refused it against S(E), or ""
 	byAuth  map[string]string   // the rule that refused it against its auth_events, or ""
-	prior   map[string]bool     // rejected flags are final before an event is checked
 	resolve []graphResolution
+	heads   []*refEvent // the ends of long forks, in graphs that have them
 	clock   int64
 	serial  int
 }
@@ -75,10 +75,15 @@ func newGraph(version int, seed uint64, size int) *graph {
 		g.users = append(g.users, "@"+name+":"+graphServers[i%len(graphServers)])
 	}
 	g.found()
+	if g.chance(0.5) {
+		for range pick(g, 2, 2, 3) {
+			g.heads = append(g.heads, g.order[len(g.order)-1])
+		}
+	}
 	for len(g.order) < size {
 		g.grow()
 	}
-	for range 4 {
+	for range 10 {
 		g.resolveSome()
 	}
 	return g
@@ -135,13 +140,27 @@ func (g *graph) makeCreate(creator string, before refState) {
 
 // grow appends one event after one or several earlier ones.
 func (g *graph) grow() {
-	prev := g.choosePrev()
+	head, prev := -1, []*refEvent(nil)
+	if len(g.heads) > 0 && !g.chance(0.05) {
+		head = g.rng.IntN(len(g.heads))
+		prev = g.heads[head : head+1]
+		if other := pick(g, g.heads...); other != prev[0] && g.chance(0.1) {
+			prev = []*refEvent{prev[0], other}
+		}
+	} else {
+		prev = g.choosePrev()
+	}
 	state := g.stateAfter(prev, false)
 	ev := g.act(state)
-	if g.chance(0.06) {
+	switch {
+	case ev["type"] == "m.room.create" && g.chance(0.8):
+		prev = nil
+	case g.chance(0.06):
 		g.spoil(ev)
 	}
-	g.add(ev, prev)
+	if e := g.add(ev, prev); head >= 0 && e.typ() != "m.room.create" && (!e.rejected || g.chance(0.02)) {
+		g.heads[head] = e
+	}
 }
 
 // choosePrev forks and merges: most events follow recent ones, some follow old ones.
@@ -155,6 +174,7 @@ func (g *graph) choosePrev() []*refEvent {
 		window := min(len(g.order), pick(g, 3, 6, 6, 12, 1000))
 		e := g.order[len(g.order)-1-g.rng.IntN(window)]
 		again := e.rejected && !g.chance(0.1) || e == g.order[0] && len(g.order) > 2 && !g.chance(0.1)
+		again = again || e.typ() == "m.room.create" && e != g.order[0]
 		for _, p := range prev {
 			again = again || p == e
 		}
@@ -163,7 +183,7 @@ func (g *graph) choosePrev() []*refEvent {
 		}
 	}
 	if len(prev) == 0 {
-		return g.order[len(g.order)-1:]
+		return g.order[:1]
 	}
 	return prev
 }
@@ -187,13 +207,33 @@ func (g *graph) stateAfter(prev []*refEvent, remember bool) refState {
 	return want
 }
 
-// resolveSome resolves states that no event merges.
+// resolveSome resolves states that no event merges. One of them may be a state that
+// only another server holds, with an event that we rejected by its state: "handled as
+// usual by the algorithm". Room Version 2, "Rejected events".
 func (g *graph) resolveSome() {
-	var prev []*refEvent
+	var states []refState
 	for range pick(g, 1, 2, 2, 3, 3, 5) {
-		prev = append(prev, pick(g, g.order...))
+		if e := pick(g, g.order...); e.typ() != "m.room.create" {
+			states = append(states, g.after[e.id])
+		}
 	}
-	g.stateAfter(prev, true)
+	for _, h := range g.heads {
+		if g.chance(0.5) {
+			states = append(states, g.after[h.id])
+		}
+	}
+	if len(states) == 0 {
+		return
+	}
+	if g.version >= 2 && g.chance(0.5) {
+		for _, e := range g.order {
+			if _, isState := e.stateKey(); isState && e.typ() != "m.room.create" && g.byAuth[e.id] == "" && g.byState[e.id] != "" && g.chance(0.5) {
+				states[0] = refCopyState(states[0])
+				states[0][e.key()] = e
+			}
+		}
+	}
+	g.resolve = append(g.resolve, graphResolution{states, g.room.resolve(states)})
 }
 
 // add completes an event, hashes and signs it, checks it and puts it into the graph.
@@ -231,18 +271,25 @@ func (g *graph) complete(ev map[string]any, prev []*refEvent, before refState) {
 		depth = max(0, depth-2) // nobody checks, and version 1 resolves by it
 	}
 	defaults := map[string]any{
-		"depth": depth + 1, "origin_server_ts": g.clock, "origin": refDomain(ev["sender"].(string)),
+		"depth": depth + 1, "origin_server_ts": g.clock + pick[int64](g, 0, 0, 0, -10, 10, -100), "origin": refDomain(ev["sender"].(string)),
 		"prev_events": g.refs(prev),
 	}
-	if g.roomID != "" {
+	if g.roomID != "" && ev["-room"] == nil {
 		defaults["room_id"] = g.roomID
 	}
+	delete(ev, "-room")
 	if g.version <= 2 {
 		defaults["event_id"] = fmt.Sprintf("$e%d-%d:%s", g.seed, g.serial, refDomain(ev["sender"].(string)))
 	}
 	for k, v := range defaults {
 		if _, has := ev[k]; !has {
 			ev[k] = v
+		}
+	}
+	if g.chance(0.1) { // keys that only some versions protect, or none
+		key := pick(g, "membership", "prev_state", "org.example.extra", "redacts", "\ufb01\U0001f600")
+		if _, has := ev[key]; !has {
+			ev[key] = pick[any](g, "join", "$x", "join")
 		}
 	}
 	g.normalize(ev)
@@ -279,7 +326,7 @@ func (g *graph) cosign(ev map[string]any, server string) {
 	if bad {
 		key = graphKeys["id.test"]
 	}
-	if key != nil {
+	if key != nil && !(bad && server == refDomain(ev["sender"].(string))) {
 		refAddSignature(g.version, ev, server, graphKeyID, key)
 	}
 }

@@ -84,13 +84,23 @@ func (r *refRoom) ruleCreate(e *refEvent) string {
 
 // ruleAuthEvents: 2 (v12: 2 and 3). Considering the event's auth_events:
 func (r *refRoom) ruleAuthEvents(e *refEvent) string {
+	if faults := r.authEventsFaults(e); len(faults) > 0 {
+		return faults[0]
+	}
+	return ""
+}
+
+// authEventsFaults lists all points of that rule that the event breaks. It is refused
+// for any of them, so in which order they are asked is nobody's concern.
+func (r *refRoom) authEventsFaults(e *refEvent) []string {
+	var faults []string
 	p := "2"
 	if r.version >= 12 {
 		// 2 (v12). If the event's room_id is not an event ID for an accepted
 		// m.room.create event, with the sigil ! instead of $, reject.
 		create := r.createOfRoomID(e)
 		if create == nil || create.typ() != "m.room.create" || create.rejected {
-			return "2"
+			faults = append(faults, "2")
 		}
 		p = "3"
 	}
@@ -100,10 +110,8 @@ func (r *refRoom) ruleAuthEvents(e *refEvent) string {
 	}
 	// 1. If there are duplicate entries for a given type and state_key pair, reject.
 	for i, a := range entries {
-		for _, b := range entries[:i] {
-			if a.key() == b.key() {
-				return p + ".1"
-			}
+		if slices.ContainsFunc(entries[:i], func(b *refEvent) bool { return a.key() == b.key() }) {
+			faults = append(faults, p+".1")
 		}
 	}
 	// 2. If there are entries whose type and state_key don't match those specified
@@ -111,26 +119,27 @@ func (r *refRoom) ruleAuthEvents(e *refEvent) string {
 	selected := r.authEventsSelection(e)
 	for _, a := range entries {
 		if _, isState := a.stateKey(); !isState || !slices.Contains(selected, a.key()) {
-			return p + ".2"
+			faults = append(faults, p+".2")
 		}
 	}
 	// 3. If there are entries which were themselves rejected, reject.
 	for _, a := range entries {
 		if a.rejected {
-			return p + ".3"
+			faults = append(faults, p+".3")
 		}
 	}
 	// 4 (until v11). If there is no m.room.create event among the entries, reject.
 	if r.version <= 11 && !slices.ContainsFunc(entries, func(a *refEvent) bool { return a.typ() == "m.room.create" }) {
-		return p + ".4"
+		faults = append(faults, p+".4")
 	}
-	// 5. If any event in auth_events has a room_id which does not match, reject.
+	// 5 (v12: the fourth). If any event in auth_events has a room_id which does not
+	// match, reject.
 	for _, a := range entries {
 		if a.roomID != e.roomID {
-			return p + ".5"
+			faults = append(faults, p+map[bool]string{true: ".4", false: ".5"}[r.version >= 12])
 		}
 	}
-	return ""
+	return faults
 }
 
 // authEventsSelection: Server-Server API, "Auth events selection".

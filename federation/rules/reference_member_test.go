@@ -10,12 +10,13 @@ func refMembership(state refState, user string) string {
 	return ""
 }
 
-// refJoinRule is the current join_rule, "" if the state has no such event.
+// refJoinRule is the current join_rule, "" if the event has none. In a room without
+// the event it is "invite": see TestSettledNoJoinRules.
 func refJoinRule(state refState) string {
 	if j := state[refKey{"m.room.join_rules", ""}]; j != nil {
 		return j.text("join_rule")
 	}
-	return ""
+	return "invite"
 }
 
 // ruleMember is the rule for m.room.member. It returns the number below that rule.
