@@ -60,7 +60,8 @@ type Registration struct {
 
 // Sessions bounds the life of tokens that clients refresh.
 type Sessions struct {
-	AccessTokenLifetime Duration `toml:"access_token_lifetime"`
+	AccessTokenLifetime  Duration `toml:"access_token_lifetime"`
+	RefreshTokenLifetime Duration `toml:"refresh_token_lifetime"`
 }
 
 // ToDevice bounds each device's inbox.
@@ -145,7 +146,10 @@ func Default() Config {
 			TrustedProxies: []string{"127.0.0.0/8", "::1/128"},
 		},
 		Registration: Registration{Mode: "closed", MinPasswordLength: 8, TermsVersion: "1"},
-		Sessions:     Sessions{AccessTokenLifetime: Duration(time.Hour)},
+		Sessions: Sessions{
+			AccessTokenLifetime:  Duration(time.Hour),
+			RefreshTokenLifetime: Duration(90 * day),
+		},
 		ToDevice: ToDevice{
 			MaxMessagesPerDevice: 10_000,
 			MaxBytesPerDevice:    64 << 20,

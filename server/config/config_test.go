@@ -100,7 +100,7 @@ func TestBadConfiguration(t *testing.T) {
 		{"other half", "[tls]\nkey='x'\n", []string{"tls.cert"}},
 		{"registration", "[registration]\nmode='maybe'\nmin_password_length=0\nterms_url='https://x'\nterms_version=''\n",
 			[]string{"registration.mode", "registration.min_password_length", "registration.terms_name", "registration.terms_version"}},
-		{"sessions", "[sessions]\naccess_token_lifetime='0s'\n", []string{"sessions.access_token_lifetime"}},
+		{"sessions", "[sessions]\naccess_token_lifetime='0s'\nrefresh_token_lifetime='0s'\n", []string{"sessions.access_token_lifetime", "sessions.refresh_token_lifetime"}},
 		{"bounds", "[to_device]\nmax_messages_per_device=1\nmax_bytes_per_device=1\nmessage_ttl='1h'\nsync_batch=0\n[federation]\nmax_queued_bytes_per_server=0\n[limits]\nmemory=1\n",
 			[]string{"max_messages_per_device", "max_bytes_per_device", "message_ttl", "sync_batch", "max_queued_bytes_per_server", "limits.memory"}},
 		{"rates", "[rate_limits.login]\nper_second=0\nburst=0\n[rate_limits.sending]\nper_second=nan\n[rate_limits.registration]\nper_second=inf\n",

@@ -36,6 +36,9 @@ func (s *Size) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// MarshalText implements encoding.TextMarshaler.
+func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
 // String prints the size in the largest binary unit that divides it.
 func (s Size) String() string {
 	for i := 3; i >= 0; i-- {
@@ -69,6 +72,9 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	*d = Duration(total + span)
 	return nil
 }
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 // String prints whole days as days.
 func (d Duration) String() string {
