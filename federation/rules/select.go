@@ -114,7 +114,7 @@ func templateMember(content jsontext.Value) *matrix.MemberContent {
 	if user, err := matrix.ParseUserID(via); err == nil {
 		m.AuthorisedVia = user
 	}
-	m.ThirdPartyInvite = &matrix.InviteContent{Signed: member(c.Invite, "signed")}
+	m.ThirdPartyInvite = &matrix.InviteContent{Signed: field(c.Invite, "signed")}
 	return m
 }
 
@@ -125,11 +125,11 @@ func signedText(invite *matrix.InviteContent, name, parsed string) (string, bool
 	if parsed != "" {
 		return parsed, true
 	}
-	return text(member(invite.Signed, name))
+	return text(field(invite.Signed, name))
 }
 
-// member is one member of a JSON object, nil if there is none.
-func member(object jsontext.Value, name string) jsontext.Value {
+// field is one member of a JSON object, nil if there is none.
+func field(object jsontext.Value, name string) jsontext.Value {
 	var members map[string]jsontext.Value
 	if object.Kind() != '{' || json.Unmarshal(object, &members) != nil {
 		return nil
