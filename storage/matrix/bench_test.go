@@ -127,7 +127,7 @@ func BenchmarkVerify(b *testing.B) {
 	b.Run("bare", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if !ed25519.Verify(pub, message, sig) {
+			if !ed25519.Verify(pub, message, sig[:]) {
 				b.Fatal("does not verify")
 			}
 		}

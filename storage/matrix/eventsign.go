@@ -42,7 +42,10 @@ func VerifyEventSignature(e *Event, server ServerName, key KeyID, pub ed25519.Pu
 	if err != nil {
 		return err
 	}
-	return verify(pub, e.signingBytes(), sig)
+	c := getCanon()
+	defer c.release()
+	c.dst = e.appendSigningBytes(c)
+	return verify(pub, c.dst, sig)
 }
 
 // VerifyEvent checks all signatures a server made of the event with keys that
@@ -51,7 +54,9 @@ func VerifyEventSignature(e *Event, server ServerName, key KeyID, pub ed25519.Pu
 // lookup does not find; such signatures are skipped. Server-Server API,
 // "Validating hashes and signatures on received events".
 func VerifyEvent(e *Event, server ServerName, lookup func(KeyID) (ed25519.PublicKey, bool)) error {
-	message := e.signingBytes()
+	c := getCanon()
+	defer c.release()
+	c.dst = e.appendSigningBytes(c)
 	verified := false
 	for _, key := range e.SignatureKeys(server) {
 		pub, ok := lookup(key)
@@ -60,7 +65,7 @@ func VerifyEvent(e *Event, server ServerName, lookup func(KeyID) (ed25519.Public
 		}
 		sig, err := signatureOf(e.signatures, server, key)
 		if err == nil {
-			err = verify(pub, message, sig)
+			err = verify(pub, c.dst, sig)
 		}
 		if err != nil {
 			return fmt.Errorf("%s with key %s: %w", server, clip(string(key)), err)

@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
@@ -14,6 +15,17 @@ func EncodeBase64(b []byte) string { return base64.RawStdEncoding.EncodeToString
 // DecodeBase64 reads standard base64, with or without padding.
 func DecodeBase64(s string) ([]byte, error) {
 	return base64.RawStdEncoding.DecodeString(strings.TrimRight(s, "="))
+}
+
+// decodeFixed fills dst from standard base64, with or without padding; false
+// if text is not base64 of just as many bytes.
+func decodeFixed(dst, text []byte) bool {
+	text = bytes.TrimRight(text, "=")
+	if len(text) != base64.RawStdEncoding.EncodedLen(len(dst)) {
+		return false
+	}
+	n, err := base64.RawStdEncoding.Decode(dst, text)
+	return err == nil && n == len(dst)
 }
 
 // ContentHash is the content hash of an event given as JSON: SHA-256 of it
@@ -53,8 +65,13 @@ func (e *Event) ReferenceHash() [32]byte {
 // signingBytes is what is signed and what the reference hash covers: the
 // redacted event without signatures.
 func (e *Event) signingBytes() []byte {
-	var array [24]member
-	return e.appendRedacted(make([]byte, 0, len(e.json)), appendMembers(array[:0], e.json), false)
+	return e.appendRedacted(nil, appendMembers(nil, e.json), false)
+}
+
+// appendSigningBytes is signingBytes in the buffers of c.
+func (e *Event) appendSigningBytes(c *canon) []byte {
+	c.members = appendMembers(c.members[:0], e.json)
+	return e.appendRedacted(c.dst[:0], c.members, false)
 }
 
 // appendWithout appends the object whose members lie in b, without some of them.

@@ -6,9 +6,9 @@ import "bytes"
 type header struct {
 	buf   []byte
 	spans [8 + MaxPrevEvents + MaxAuthEvents]span
-	n     int
-	prev  int // how many of the spans are prev_events
-	auth  int
+	n     int // how many spans the lists have
+	prev  int // how many of them are prev_events
+	seen  fieldSet
 }
 
 type span struct{ from, to int }
@@ -40,6 +40,9 @@ func (h *header) text(at int, name string, v []byte) error {
 		return Errorf(TooLarge, "event: %s is longer than %d bytes", name, MaxFieldSize)
 	}
 	h.spans[at] = span{from, len(h.buf)}
+	if at < spanLists {
+		h.seen |= 1 << at
+	}
 	return nil
 }
 
@@ -47,73 +50,71 @@ func (h *header) text(at int, name string, v []byte) error {
 // shape and limits. buf is scratch space.
 func (e *Event) readHeader(buf []byte, members []member) error {
 	h := header{buf: buf}
-	var seen fieldSet
 	var prev, auth []byte
 	for _, m := range members {
-		key, v := m.key(e.json), m.value(e.json)
-		var err error
-		switch string(key) {
-		case "type":
-			seen |= hasType
-			err = h.text(spanType, "type", v)
-		case "room_id":
-			seen |= hasRoomID
-			err = h.text(spanRoom, "room_id", v)
-		case "sender":
-			seen |= hasSender
-			err = h.text(spanSender, "sender", v)
-		case "state_key":
-			e.isState = true
-			err = h.text(spanStateKey, "state_key", v)
-		case "event_id":
-			if e.version.IDFormat == IDServer {
-				seen |= hasID
-				err = h.text(spanID, "event_id", v)
-			}
-		case "redacts":
-			if !e.version.RedactsInContent {
-				e.addRedacts(&h, v)
-			}
-		case "origin_server_ts":
-			seen |= hasTS
-			e.ts, err = wantInt("origin_server_ts", v)
-		case "depth":
-			seen |= hasDepth
-			if e.depth, err = wantInt("depth", v); err == nil && (e.depth < 0 || e.depth > e.version.MaxDepth) {
-				err = Errorf(BadJSON, "event: depth is out of range")
-			}
-		case "content":
-			seen |= hasContent
-			e.content = v
-			err = wantObject("content", v)
-		case "signatures":
-			seen |= hasSignatures
-			e.signatures = v
-			err = wantObject("signatures", v)
+		v := m.value(e.json)
+		switch string(m.key(e.json)) {
 		case "prev_events":
 			prev = v
 		case "auth_events":
 			auth = v
-		}
-		if err != nil {
-			return err
+		default:
+			if err := e.readField(&h, m.key(e.json), v); err != nil {
+				return err
+			}
 		}
 	}
 	if e.version.RedactsInContent && h.is(spanType, TypeRedaction) {
-		e.addRedacts(&h, field(e.content, "redacts"))
+		h.redacts(field(e.content, "redacts"))
 	}
-	if err := seen.check(e.version, h.is(spanType, TypeCreate)); err != nil {
+	if err := h.seen.check(e.version, h.is(spanType, TypeCreate)); err != nil {
 		return err
 	}
 	var err error
 	if h.prev, err = h.references(e.version, "prev_events", prev, MaxPrevEvents); err != nil {
 		return err
 	}
-	if h.auth, err = h.references(e.version, "auth_events", auth, MaxAuthEvents); err != nil {
+	if _, err = h.references(e.version, "auth_events", auth, MaxAuthEvents); err != nil {
 		return err
 	}
-	e.hasRoom = seen&hasRoomID != 0
+	e.hasRoom = h.seen&hasRoomID != 0
 	return e.setHeader(&h)
+}
+
+// readField reads one field; one that is of no interest passes.
+func (e *Event) readField(h *header, key, v []byte) (err error) {
+	switch string(key) {
+	case "type":
+		return h.text(spanType, "type", v)
+	case "room_id":
+		return h.text(spanRoom, "room_id", v)
+	case "sender":
+		return h.text(spanSender, "sender", v)
+	case "state_key":
+		e.isState = true
+		return h.text(spanStateKey, "state_key", v)
+	case "event_id":
+		if e.version.IDFormat == IDServer {
+			return h.text(spanID, "event_id", v)
+		}
+	case "redacts":
+		if !e.version.RedactsInContent {
+			h.redacts(v)
+		}
+	case "origin_server_ts":
+		e.ts, err = h.int(hasTS, "origin_server_ts", v)
+	case "depth":
+		if e.depth, err = h.int(hasDepth, "depth", v); err == nil && (e.depth < 0 || e.depth > e.version.MaxDepth) {
+			err = Errorf(BadJSON, "event: depth is out of range")
+		}
+	case "content":
+		e.content = v
+		return h.object(hasContent, "content", v)
+	case "signatures":
+		e.signatures = v
+		return h.object(hasSignatures, "signatures", v)
+	}
+	return err
 }
 
 // is compares a collected string.
@@ -121,11 +122,27 @@ func (h *header) is(at int, s string) bool {
 	return string(h.buf[h.spans[at].from:h.spans[at].to]) == s
 }
 
-// addRedacts adds the ID of the redacted event. One that is malformed counts as none.
-func (e *Event) addRedacts(h *header, v []byte) {
+// redacts adds the ID of the redacted event. One that is malformed counts as none.
+func (h *header) redacts(v []byte) {
 	if h.text(spanRedacts, "redacts", v) != nil {
 		h.spans[spanRedacts] = span{}
 	}
+}
+
+func (h *header) int(field fieldSet, name string, v []byte) (int64, error) {
+	h.seen |= field
+	n, ok := intOf(v)
+	if !ok {
+		return 0, Errorf(BadJSON, "event: %s is not an integer", name)
+	}
+	return n, nil
+}
+
+func (h *header) object(field fieldSet, name string, v []byte) error {
+	if h.seen |= field; v[0] != '{' {
+		return Errorf(BadJSON, "event: %s is not an object", name)
+	}
+	return nil
 }
 
 // references adds the event IDs of prev_events or auth_events and counts them.
@@ -206,50 +223,39 @@ func (e *Event) checkIDs() error {
 	return nil
 }
 
-// fieldSet is the set of required fields that an event has.
+// fieldSet is the set of fields that an event has: a bit for each span before
+// the lists, and these.
 type fieldSet uint16
 
 const (
-	hasType fieldSet = 1 << iota
-	hasSender
-	hasTS
-	hasDepth
-	hasContent
-	hasSignatures
-	hasRoomID
-	hasID
+	hasRoomID     fieldSet = 1 << spanRoom
+	hasID         fieldSet = 1 << spanID
+	hasTS         fieldSet = 1 << spanLists
+	hasDepth      fieldSet = 2 << spanLists
+	hasContent    fieldSet = 4 << spanLists
+	hasSignatures fieldSet = 8 << spanLists
 )
 
-var fieldNames = [...]string{"type", "sender", "origin_server_ts", "depth", "content", "signatures", "room_id", "event_id"}
+var requiredFields = [...]struct {
+	bit  fieldSet
+	name string
+}{
+	{1 << spanType, "type"}, {1 << spanSender, "sender"}, {hasRoomID, "room_id"}, {hasID, "event_id"},
+	{hasTS, "origin_server_ts"}, {hasDepth, "depth"}, {hasContent, "content"}, {hasSignatures, "signatures"},
+}
 
 // check reports the first required field that is missing.
 func (s fieldSet) check(v *Version, create bool) error {
-	need := hasRoomID<<1 - 1
 	if v.RoomIDFromCreate && create {
-		need &^= hasRoomID
+		s |= hasRoomID
 	}
-	if v.IDFormat == IDServer {
-		need |= hasID
+	if v.IDFormat != IDServer {
+		s |= hasID
 	}
-	for i, name := range fieldNames {
-		if bit := fieldSet(1) << i; need&bit != 0 && s&bit == 0 {
-			return Errorf(BadJSON, "event: no %s", name)
+	for _, f := range requiredFields {
+		if s&f.bit == 0 {
+			return Errorf(BadJSON, "event: no %s", f.name)
 		}
-	}
-	return nil
-}
-
-func wantInt(name string, v []byte) (int64, error) {
-	n, ok := intOf(v)
-	if !ok {
-		return 0, Errorf(BadJSON, "event: %s is not an integer", name)
-	}
-	return n, nil
-}
-
-func wantObject(name string, v []byte) error {
-	if v[0] != '{' {
-		return Errorf(BadJSON, "event: %s is not an object", name)
 	}
 	return nil
 }

@@ -43,9 +43,8 @@ func VerifyThirdPartyInvite(member, invite *Event) bool {
 	left := maxInviteChecks
 	for _, signatures := range membersOf(field(c.Signed, "signatures")) {
 		for name, v := range membersOf(signatures) {
-			text, _ := textOf(v)
-			sig, err := DecodeBase64(text)
-			if err != nil || !KeyID(keyText(name)).known() {
+			var sig [ed25519.SignatureSize]byte
+			if v[0] != '"' || !decodeFixed(sig[:], v[1:len(v)-1]) || !KeyID(keyText(name)).known() {
 				continue
 			}
 			for _, key := range keys {

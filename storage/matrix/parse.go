@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"fmt"
 )
 
 // Limits of an event, in bytes of UTF-8 and in entries. Client-Server API,
@@ -63,7 +64,7 @@ func ParseStored(v *Version, id EventID, stored []byte) (*Event, error) {
 	c.members = appendMembers(c.members, stored)
 	e := &Event{version: v, json: stored, hashOK: true}
 	if err := e.readHeader(c.dst, c.members); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("stored event %s: %v", id, err) // not the caller's bad JSON
 	}
 	if id == "" {
 		e.identify(c.dst, c.members)
@@ -118,11 +119,7 @@ func (e *Event) checkHash(buf []byte, members []member) error {
 	}
 	want := sha256.Sum256(appendWithout(buf, e.json, members, "hashes", "signatures"))
 	var got [sha256.Size]byte
-	claimed = bytes.TrimRight(claimed[1:len(claimed)-1], "=")
-	if len(claimed) == base64.RawStdEncoding.EncodedLen(len(got)) {
-		_, err := base64.RawStdEncoding.Decode(got[:], claimed)
-		e.hashOK = err == nil && got == want
-	}
+	e.hashOK = decodeFixed(got[:], claimed[1:len(claimed)-1]) && got == want
 	return nil
 }
 

@@ -125,25 +125,25 @@ func VerifyJSON(object []byte, entity ServerName, key KeyID, pub ed25519.PublicK
 }
 
 // signatureOf finds and decodes one signature.
-func signatureOf(signatures []byte, entity ServerName, key KeyID) (sig []byte, err error) {
-	text, ok := textOf(field(field(signatures, string(entity)), string(key)))
-	if !ok || !key.known() {
-		return nil, fmt.Errorf("%w of %s with key %s", ErrNoSignature, clip(string(entity)), clip(string(key)))
+func signatureOf(signatures []byte, entity ServerName, key KeyID) (sig [ed25519.SignatureSize]byte, err error) {
+	v := field(field(signatures, string(entity)), string(key))
+	if len(v) < 2 || v[0] != '"' || !key.known() {
+		return sig, fmt.Errorf("%w of %s with key %s", ErrNoSignature, clip(string(entity)), clip(string(key)))
 	}
-	if sig, err = DecodeBase64(text); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrBadSignature, err)
+	if !decodeFixed(sig[:], v[1:len(v)-1]) {
+		return sig, fmt.Errorf("%w: not base64 of %d bytes", ErrBadSignature, len(sig))
 	}
 	return sig, nil
 }
 
-func verify(pub ed25519.PublicKey, message, sig []byte) error {
-	if len(pub) != ed25519.PublicKeySize || !ed25519.Verify(pub, message, sig) {
+func verify(pub ed25519.PublicKey, message []byte, sig [ed25519.SignatureSize]byte) error {
+	if len(pub) != ed25519.PublicKeySize || !ed25519.Verify(pub, message, sig[:]) {
 		return ErrBadSignature
 	}
 	return nil
 }
 
-// SignatureKeys lists the keys of known algorithms with which an entity has
+// signatureKeys lists the keys of known algorithms with which an entity has
 // signed, of an object's signatures.
 func signatureKeys(signatures []byte, entity ServerName) (keys []KeyID) {
 	for name := range membersOf(field(signatures, string(entity))) {
