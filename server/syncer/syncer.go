@@ -1,0 +1,156 @@
+package syncer
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hearth/storage"
+	"hearth/storage/inbox"
+	"hearth/storage/matrix"
+)
+
+// Options configure [New]. The zero value is good.
+type Options struct {
+	MaxTimeout time.Duration // longest wait of a poll; 0: 3 minutes
+	MaxPolls   int           // polls of one device that may wait at once; 0: 8
+}
+
+// Syncer answers /sync.
+type Syncer struct {
+	store *storage.Store
+	inbox *inbox.Inbox
+	log   *zap.Logger
+	opt   Options
+	boot  uint32 // names this process in tokens: streams in memory begin anew with it
+	polls polls
+}
+
+// New makes a Syncer that reads from s and b.
+func New(s *storage.Store, b *inbox.Inbox, log *zap.Logger, opt Options) *Syncer {
+	if opt.MaxTimeout <= 0 {
+		opt.MaxTimeout = 3 * time.Minute
+	}
+	if opt.MaxPolls <= 0 {
+		opt.MaxPolls = 8
+	}
+	var nonce [4]byte
+	_, _ = rand.Read(nonce[:]) // never fails: crypto/rand ends the process instead
+	return &Syncer{
+		store: s, inbox: b, log: log.Named("sync"), opt: opt,
+		boot:  binary.BigEndian.Uint32(nonce[:]),
+		polls: polls{max: opt.MaxPolls},
+	}
+}
+
+// Request is one /sync, its parameters already checked.
+type Request struct {
+	UserNum   int64         // who asks
+	DeviceNum int64         // from which device: its number is its incarnation
+	Since     string        // the client's token, empty for a first sync
+	Timeout   time.Duration // how long to wait for something to tell; at most Options.MaxTimeout
+	FullState bool          // answer at once and with everything
+	// Closing ends the wait when it is closed: the server shuts down. Nil: never.
+	Closing <-chan struct{}
+}
+
+// Sync answers one request. It waits up to r.Timeout where there is nothing to
+// tell. A since that is no token at all is M_INVALID_PARAM; a device that was
+// deleted, before or while waiting, is M_UNKNOWN_TOKEN.
+func (s *Syncer) Sync(ctx context.Context, r Request) (Response, error) {
+	sub := s.store.Subscribe(storage.Interest{Device: r.DeviceNum, User: r.UserNum})
+	defer sub.Close()
+	since, err := s.trust(r)
+	if err != nil {
+		return Response{}, err
+	}
+	if since.ToDevice > 0 {
+		s.inbox.Ack(r.DeviceNum, since.ToDevice)
+	}
+	resp, err := s.build(ctx, r, since)
+	if err != nil || resp.urgent() || r.FullState || r.Timeout <= 0 {
+		return resp, err
+	}
+	timer := time.NewTimer(min(r.Timeout, s.opt.MaxTimeout))
+	defer timer.Stop()
+	for {
+		again, err := s.wait(ctx, sub, timer.C, r)
+		if err != nil || !again {
+			return resp, err
+		}
+		if resp, err = s.build(ctx, r, since); err != nil || resp.urgent() {
+			return resp, err
+		}
+	}
+}
+
+// trust decodes the token and tells what of it may be believed: all of it, or
+// nothing. A token of another epoch, another device, another format, or from a
+// future that this file never had is answered as if there were none: a full
+// sync, and nothing is acknowledged. Streams in memory count only if this
+// process made the token.
+func (s *Syncer) trust(r Request) (Token, error) {
+	if r.Since == "" {
+		return Token{}, nil
+	}
+	t, err := ParseToken(r.Since)
+	switch pos := s.store.Pos(); {
+	case errors.Is(err, errMalformed):
+		return Token{}, matrix.Errorf(matrix.InvalidParam, "since is not a token of this server")
+	case err != nil, t.Epoch != s.store.Epoch(), t.Device != r.DeviceNum, t.Pos > pos, t.ToDevice > pos:
+		s.log.Debug("token not trusted, full sync", zap.Int64("device", r.DeviceNum))
+		return Token{}, nil
+	}
+	if t.Boot != s.boot {
+		t.Live = 0
+	}
+	return t, nil
+}
+
+// build reads one response in one snapshot, whose position is the response's.
+func (s *Syncer) build(ctx context.Context, r Request, since Token) (Response, error) {
+	resp := Response{since: since}
+	err := s.store.Read(ctx, "sync", func(rx *storage.Rx) error {
+		// A device deleted between authentication and Subscribe tells nobody.
+		if err := rx.DeviceAlive(r.DeviceNum); errors.Is(err, storage.ErrNotFound) {
+			return errEnded()
+		} else if err != nil {
+			return err
+		}
+		resp.next = Token{Epoch: s.store.Epoch(), Pos: rx.Pos(), Device: r.DeviceNum, Boot: s.boot}
+		return s.readToDevice(ctx, rx, r.DeviceNum, &resp)
+	})
+	if err != nil {
+		return Response{}, fmt.Errorf("sync: %w", err)
+	}
+	return resp, nil
+}
+
+// wait returns true when there may be something new to read, and false when
+// the last response has to do: time is up, the server stops, or newer polls of
+// the same device take the place.
+func (s *Syncer) wait(ctx context.Context, sub *storage.Subscription, timeUp <-chan time.Time, r Request) (bool, error) {
+	poll := s.polls.enter(r.DeviceNum)
+	defer s.polls.leave(r.DeviceNum, poll)
+	select {
+	case <-sub.C():
+		return true, nil
+	case <-sub.Ended():
+		return false, errEnded()
+	case <-timeUp:
+	case <-poll.superseded:
+	case <-r.Closing:
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	return false, nil
+}
+
+func errEnded() error {
+	return matrix.Errorf(matrix.UnknownToken, "this device was logged out")
+}
