@@ -1,0 +1,100 @@
+// Command hearth is a Matrix homeserver: one program, one process, one SQLite
+// file. This package reads the command line, the environment and signals, and
+// makes the logger; everything else is in hearth/server.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/urfave/cli/v3"
+)
+
+func main() {
+	os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run is main with its surroundings passed in, and returns the exit code.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// The first signal stops gracefully, the second one at once.
+	context.AfterFunc(ctx, stop)
+	if err := newApp(stdin, stdout, stderr).Run(ctx, args); err != nil {
+		_, _ = fmt.Fprintln(stderr, "hearth:", err)
+		return 1
+	}
+	return 0
+}
+
+func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
+	return &cli.Command{
+		Name:           "hearth",
+		Usage:          "a Matrix homeserver",
+		Description:    "Without a command, hearth serves: on ./homeserver.toml, or on built-in defaults where there is no such file.",
+		Flags:          append(commonFlags(), serveFlags()...),
+		Action:         serve,
+		Reader:         stdin,
+		Writer:         stdout,
+		ErrWriter:      stderr,
+		ExitErrHandler: func(context.Context, *cli.Command, error) {}, // run reports
+		Commands: []*cli.Command{
+			{Name: "serve", Usage: "serve (the default)", Action: serve},
+			userCommand(),
+			tokenCommand(),
+			{Name: "version", Usage: "print the version", Action: version},
+		},
+	}
+}
+
+func version(_ context.Context, cmd *cli.Command) error {
+	if err := noArgs(cmd); err != nil {
+		return err
+	}
+	return say(cmd, "hearth %s", versionText())
+}
+
+// versionText is the module version or, of a build from a checkout, the revision.
+func versionText() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	text, changed := info.Main.Version, ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision" && (text == "" || text == "(devel)"):
+			text = s.Value[:min(12, len(s.Value))]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			changed = ", changed"
+		}
+	}
+	return fmt.Sprintf("%s%s (%s)", text, changed, info.GoVersion)
+}
+
+// say prints one line of output.
+func say(cmd *cli.Command, format string, args ...any) error {
+	_, err := fmt.Fprintf(cmd.Root().Writer, format+"\n", args...)
+	return err
+}
+
+// noArgs refuses arguments, which would otherwise be ignored.
+func noArgs(cmd *cli.Command) error {
+	if cmd.Args().Present() {
+		return fmt.Errorf("unknown command or argument %q; see hearth --help", cmd.Args().First())
+	}
+	return nil
+}
+
+// oneArg returns the command's only argument.
+func oneArg(cmd *cli.Command) (string, error) {
+	if cmd.Args().Len() != 1 || cmd.Args().First() == "" {
+		return "", fmt.Errorf("usage: %s %s", cmd.FullName(), cmd.ArgsUsage)
+	}
+	return cmd.Args().First(), nil
+}
