@@ -20,7 +20,7 @@ const (
 
 const (
 	maxPendingTokens = 4  // per parent: answers to repeated refreshes
-	maxSpentTokens   = 16 // per device: how far back a reuse is recognised
+	maxSpentTokens   = 16 // per device, revoked ones too: how far back a reuse is recognised
 )
 
 // Session is a pair of tokens with the device and user it admits.
@@ -28,6 +28,7 @@ type Session struct {
 	Num       int64
 	Parent    int64 // the pair it was refreshed from, 0 if none
 	State     TokenState
+	Created   int64 // age clock in milliseconds
 	Expires   int64 // age clock in milliseconds, 0 if the access token does not expire
 	Device    DeviceRef
 	UserNum   int64
@@ -35,12 +36,12 @@ type Session struct {
 	Admin     bool
 }
 
-const sessionQuery = `SELECT t.num, ifnull(t.parent, 0), t.state, ifnull(t.expires_clock, 0),
+const sessionQuery = `SELECT t.num, ifnull(t.parent, 0), t.state, t.created_clock, ifnull(t.expires_clock, 0),
 	d.num, d.device_id, u.num, u.localpart, u.admin
 	FROM tokens t JOIN devices d ON d.num = t.device_num JOIN users u ON u.num = d.user_num `
 
 func (s *Session) fields() []any {
-	return []any{&s.Num, &s.Parent, &s.State, &s.Expires, &s.Device.Num, &s.Device.ID, &s.UserNum, &s.Localpart, &s.Admin}
+	return []any{&s.Num, &s.Parent, &s.State, &s.Created, &s.Expires, &s.Device.Num, &s.Device.ID, &s.UserNum, &s.Localpart, &s.Admin}
 }
 
 var (
@@ -82,21 +83,19 @@ type NewTokens struct {
 	Expires         int64        // age clock in milliseconds, 0: does not expire
 }
 
-var insertTokens = stmt(`INSERT INTO tokens (device_num, access_hash, refresh_hash, expires_clock, parent, state)
-	VALUES (?, ?, ?, nullif(?, 0), nullif(?, 0), ?)`)
+var insertTokens = stmt(`INSERT INTO tokens (device_num, access_hash, refresh_hash, created_clock, expires_clock, parent, state)
+	VALUES (?, ?, ?, ?, nullif(?, 0), nullif(?, 0), ?)`)
 
-var deleteTokens = stmt(`DELETE FROM tokens WHERE device_num = ?`)
-
-// StartSession makes the pair the device's only one.
+// StartSession makes the pair the only one that admits to the device.
 func (tx *Tx) StartSession(device int64, p NewTokens) error {
-	if _, err := tx.exec(deleteTokens, device); err != nil {
-		return fmt.Errorf("start session: %w", err)
+	if err := tx.RevokeSession(device); err != nil {
+		return err
 	}
 	return tx.addTokens(device, p, 0, TokenLive)
 }
 
 func (tx *Tx) addTokens(device int64, p NewTokens, parent int64, state TokenState) error {
-	_, err := tx.insert(insertTokens, device, hashToken(p.Access), hashToken(p.Refresh), p.Expires, parent, int(state))
+	_, err := tx.insert(insertTokens, device, hashToken(p.Access), hashToken(p.Refresh), tx.Clock(), p.Expires, parent, int(state))
 	if err != nil {
 		return fmt.Errorf("add tokens: %w", err)
 	}
@@ -119,8 +118,8 @@ var (
 	settleTokens = stmt(`UPDATE tokens SET state = 0 WHERE num = ? AND state = 1`)
 	spendTokens  = stmt(`UPDATE tokens SET state = 2 WHERE num = ? AND state = 0`)
 	dropPending  = stmt(`DELETE FROM tokens WHERE device_num = ? AND parent = ? AND state = 1`)
-	trimSpent    = stmt(`DELETE FROM tokens WHERE device_num = ?1 AND state = 2 AND num <=
-		(SELECT num FROM tokens WHERE device_num = ?1 AND state = 2 ORDER BY num DESC LIMIT 1 OFFSET ?2)`)
+	trimSpent    = stmt(`DELETE FROM tokens WHERE device_num = ?1 AND state >= 2 AND num <=
+		(SELECT num FROM tokens WHERE device_num = ?1 AND state >= 2 ORDER BY num DESC LIMIT 1 OFFSET ?2)`)
 	revokeSession = stmt(`UPDATE tokens SET state = 3 WHERE device_num = ?`)
 )
 
@@ -150,6 +149,9 @@ func (tx *Tx) SettleSession(s Session) error {
 // can log in to it again.
 func (tx *Tx) RevokeSession(device int64) error {
 	if _, err := tx.exec(revokeSession, device); err != nil {
+		return fmt.Errorf("revoke session: %w", err)
+	}
+	if _, err := tx.exec(trimSpent, device, maxSpentTokens); err != nil {
 		return fmt.Errorf("revoke session: %w", err)
 	}
 	return nil

@@ -31,6 +31,7 @@ type Options struct {
 	SharedSecret      matrix.Token  // "": no shared-secret registration
 	MinPasswordLength int           // 8 characters
 	AccessTokenTTL    time.Duration // 1 h; applies to clients that can refresh
+	RefreshTokenTTL   time.Duration // 90 days; begins anew with each refresh
 	MaxDevices        int           // 500 per user
 	Terms             []Policy      // none: no terms stage
 	LimitFailures     bool          // bound wrong passwords per account
@@ -47,6 +48,7 @@ func (o *Options) fill() {
 	setDefault(&o.Registration, Closed)
 	setDefault(&o.MinPasswordLength, 8)
 	setDefault(&o.AccessTokenTTL, time.Hour)
+	setDefault(&o.RefreshTokenTTL, 90*24*time.Hour)
 	setDefault(&o.MaxDevices, 500)
 	setDefault(&o.HashTime, 2)
 	setDefault(&o.HashMemory, 19456)

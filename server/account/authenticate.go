@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -112,17 +113,29 @@ func (s *seen) note(device int64, at sighting) bool {
 	return true
 }
 
-// writeSeen writes what is pending. If the unit fails it is lost, and the
-// device's next request after seenInterval offers it again.
+// writeSeen writes what is pending. It stays pending until it is committed.
 func (a *Accounts) writeSeen(tx *storage.Tx) error {
 	a.seen.mu.Lock()
-	pending := a.seen.pending
-	a.seen.pending = map[int64]sighting{}
+	written := maps.Clone(a.seen.pending)
 	a.seen.mu.Unlock()
-	for device, at := range pending {
+	for device, at := range written {
 		if err := tx.SeeDevice(device, at.ms, at.ip, at.agent); err != nil {
 			return err
 		}
 	}
+	tx.AfterCommit(func() {
+		if a.seen.done(written) {
+			a.store.Later("last seen", a.writeSeen)
+		}
+	})
 	return nil
+}
+
+// done forgets what was written, unless the device was seen again since, and
+// tells whether anything is left to write.
+func (s *seen) done(written map[int64]sighting) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.pending, func(device int64, at sighting) bool { return written[device] == at })
+	return len(s.pending) > 0
 }

@@ -116,27 +116,32 @@ func (a *Accounts) newTokens(tx *storage.Tx, refresh bool) (storage.NewTokens, t
 // token that comes back after that was copied: its whole session is revoked.
 // Client-Server API, "Refreshing access tokens".
 func (a *Accounts) Refresh(ctx context.Context, token matrix.Token) (Login, error) {
-	var refused error // told after the unit, which must commit the revocation
+	_, err := read(ctx, a, "find refresh token", func(rx *storage.Rx) (storage.Session, error) {
+		return rx.SessionByRefresh(token)
+	})
+	if errors.Is(err, storage.ErrNotFound) { // a guess must not cost a write
+		return Login{}, unknownToken("the refresh token is not known", false)
+	}
+	if err != nil {
+		return Login{}, err
+	}
+	var refused error // told after the unit, which must commit a revocation
 	login, err := write(ctx, a, "refresh token", func(tx *storage.Tx) (Login, error) {
 		refused = nil
 		s, err := tx.SessionByRefresh(token)
 		if errors.Is(err, storage.ErrNotFound) {
-			refused = unknownToken("the refresh token is not known", false)
-			return Login{}, nil
+			return Login{}, unknownToken("the refresh token is not known", false)
 		}
 		if err != nil {
 			return Login{}, err
 		}
-		switch s.State {
-		case storage.TokenRevoked:
-			refused = unknownToken("the session was ended", true)
-			return Login{}, nil
-		case storage.TokenSpent:
+		switch {
+		case s.State == storage.TokenSpent:
 			refused = unknownToken("the refresh token was used before", true)
-			log := a.log.With(zap.String("user", string(a.userID(s.Localpart))), zap.String("device", string(s.Device.ID)))
-			tx.AfterCommit(func() { log.Warn("a spent refresh token was used again, its session is revoked") })
-			return Login{}, tx.RevokeSession(s.Device.Num)
-		case storage.TokenPending:
+			return Login{}, a.revokeCopied(tx, s)
+		case s.State == storage.TokenRevoked, tx.Clock() >= s.Created+a.opt.RefreshTokenTTL.Milliseconds():
+			return Login{}, unknownToken("the refresh token is no longer valid", true)
+		case s.State == storage.TokenPending:
 			if err := tx.SettleSession(s); err != nil {
 				return Login{}, err
 			}
@@ -151,6 +156,16 @@ func (a *Accounts) Refresh(ctx context.Context, token matrix.Token) (Login, erro
 		err = refused
 	}
 	return login, err
+}
+
+// revokeCopied ends a session whose refresh token came back after its successor
+// was used: two parties hold it, and there is no telling which is the owner.
+func (a *Accounts) revokeCopied(tx *storage.Tx, s storage.Session) error {
+	user, device := string(a.userID(s.Localpart)), string(s.Device.ID)
+	tx.AfterCommit(func() {
+		a.log.Warn("a spent refresh token was used again, its session is revoked", zap.String("user", user), zap.String("device", device))
+	})
+	return tx.RevokeSession(s.Device.Num)
 }
 
 // NewLoginToken makes a token with which another client can log in as the user, once.

@@ -31,13 +31,15 @@ CREATE TABLE devices (
 -- tokens: pairs of an access and a refresh token, as SHA-256 hashes. State: 0
 -- live; 1 pending, made by a refresh and not yet used; 2 spent, replaced by a
 -- pair that was used; 3 revoked. Rows that no longer admit anyone are kept for
--- telling a stolen refresh token from an unknown one.
+-- telling a copied refresh token, or a client that may log in to its device
+-- again, from an unknown one.
 -- Owner: accounts. Bound: per device one live pair, and a few pending and spent ones.
 CREATE TABLE tokens (
   num           INTEGER PRIMARY KEY AUTOINCREMENT,
   device_num    INTEGER NOT NULL REFERENCES devices (num) ON DELETE CASCADE,
   access_hash   BLOB    NOT NULL UNIQUE,
   refresh_hash  BLOB    UNIQUE,      -- null: cannot be refreshed
+  created_clock INTEGER NOT NULL,    -- age clock
   expires_clock INTEGER,             -- age clock; null: the access token does not expire
   parent        INTEGER,             -- the pair this one was refreshed from
   state         INTEGER NOT NULL DEFAULT 0
