@@ -110,7 +110,7 @@ func WriteFile(path string, text []byte) error {
 type line struct {
 	Done   int64          `json:"done,omitzero"`
 	Total  int64          `json:"total,omitzero"`
-	Result jsontext.Value `json:"result,omitempty"`
+	Result jsontext.Value `json:"result,omitzero"`
 	Error  string         `json:"error,omitzero"`
 }
 
