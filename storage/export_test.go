@@ -1,15 +1,103 @@
 package storage
 
-// What tests of this package from outside may reach into.
+import (
+	"fmt"
+	"runtime"
+	"strings"
+)
 
-// WithSynchronous opens the file with another setting than FULL.
-func (o Options) WithSynchronous(v string) Options {
-	o.synchronous = v
-	return o
+// What tests from outside the package may reach into.
+
+// Rows that tests write: one per number, with some bytes.
+var (
+	testInsert = stmt(`INSERT INTO meta (name, value) VALUES ('test ' || ?, ?)`)
+	testCount  = stmt(`SELECT count(*) FROM meta WHERE name LIKE 'test %'`)
+	testList   = stmt(`SELECT name, value FROM meta WHERE name LIKE 'test %' ORDER BY CAST(substr(name, 6) AS INTEGER)`)
+	testBad    = stmt(`INSERT INTO meta (name, value) VALUES (?, NULL)`)
+)
+
+// Put inserts test row n.
+func (t *Tx) Put(n int64, value string) error {
+	_, err := t.insert(testInsert, n, value)
+	return err
 }
 
-// Exec runs a registered statement.
-func (t *Tx) Exec(s *statement, args ...any) (int64, error) { return t.exec(s, args...) }
+// PutBad breaks a rule that is not uniqueness.
+func (t *Tx) PutBad() error {
+	_, err := t.exec(testBad, "x")
+	return err
+}
 
-// Row runs a registered statement for one row.
-func (r *Rx) Row(s *statement, args []any, dest ...any) error { return r.row(s, args, dest...) }
+// Count counts test rows.
+func (r *Rx) Count() (n int64, err error) {
+	return n, r.row(testCount, nil, &n)
+}
+
+// Values reads the test rows in order of their numbers.
+func (r *Rx) Values() (names, values []string, err error) {
+	rows, err := r.query(testList)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var n, v string
+		if err := rows.Scan(&n, &v); err != nil {
+			return nil, nil, err
+		}
+		names, values = append(names, strings.TrimPrefix(n, "test ")), append(values, v)
+	}
+	return names, values, rows.Err()
+}
+
+// LeakRows leaves a result open, as a forgotten Close does.
+func (r *Rx) LeakRows() error {
+	rows, err := r.query(testList)
+	if err != nil {
+		return err
+	}
+	rows.Next()
+	return nil
+}
+
+// Synchronous opens the file with another setting than FULL.
+func Synchronous(o *Options, v string) { o.synchronous = v }
+
+// OnDeath has fn called instead of the process ending.
+func (s *Store) OnDeath(fn func(any)) { s.die = fn }
+
+// WaitQueued waits until n callers wait behind the leader.
+func (s *Store) WaitQueued(n int) {
+	for {
+		s.queue.mu.Lock()
+		got := len(s.queue.waiting)
+		s.queue.mu.Unlock()
+		if got >= n {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// Batch runs units as one batch, in order, and returns their results.
+func (s *Store) Batch(units ...func(*Tx) error) []error {
+	errs := make([]error, len(units))
+	answered := make(chan struct{}, len(units))
+	err := s.exclusive(background, func() error {
+		for i, fn := range units {
+			go func() {
+				defer func() { answered <- struct{}{} }()
+				errs[i] = s.Write(background, fmt.Sprint("unit ", i), fn)
+			}()
+			s.WaitQueued(i + 1)
+		}
+		return nil
+	})
+	for range units {
+		<-answered
+	}
+	if err != nil {
+		return []error{err}
+	}
+	return errs
+}

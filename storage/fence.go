@@ -25,6 +25,7 @@ func (s *Store) discard() {
 	if s.writer == nil {
 		return
 	}
+	s.loseBackup()
 	if err := s.writer.close(); err != nil {
 		s.log.Debug("close the writing connection", zap.Error(err))
 	}

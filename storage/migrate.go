@@ -73,7 +73,7 @@ func (s *Store) migrate(ctx context.Context) error {
 		return nil
 	}
 	if have > 0 {
-		if err := s.backupBeforeMigration(ctx, have, newest); err != nil {
+		if err := s.backupBeforeMigration(ctx, newest); err != nil {
 			return fmt.Errorf("backup before migration: %w", err)
 		}
 	}

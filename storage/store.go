@@ -58,7 +58,8 @@ type Store struct {
 	bus      bus
 	sweepers sweepers
 	count    counters
-	walNext  int64 // the leader's: leave the log alone below this size
+	backup   *liveBackup // the leader's
+	walNext  int64       // the leader's: leave the log alone below this size
 	degraded atomic.Bool
 	closing  chan struct{} // closed when Close begins
 	closed   chan struct{} // closed when Close is done
@@ -140,7 +141,13 @@ func (s *Store) open(ctx context.Context) error {
 
 // Close flushes housekeeping, waits for units and reads that run, and closes
 // the file. Later calls of anything return ErrClosed.
-func (s *Store) Close() error {
+func (s *Store) Close() error { return s.close(s.flush) }
+
+// Abort is Close without the last words: housekeeping that waits is lost, as in
+// a crash. For tests.
+func (s *Store) Abort() error { return s.close(func() error { return nil }) }
+
+func (s *Store) close(flush func() error) error {
 	last := &unit{signal: make(chan signal, 1)}
 	if !s.queue.close(last) {
 		<-s.closed
@@ -149,11 +156,8 @@ func (s *Store) Close() error {
 	defer close(s.closed)
 	close(s.closing)
 	<-last.signal // the slot is ours, and stays
-	err := s.flush()
-	err = errors.Join(err, s.readers.close())
-	if s.writer != nil {
-		err = errors.Join(err, s.writer.close())
-	}
+	err := errors.Join(flush(), s.readers.close())
+	s.discard()
 	return errors.Join(err, s.lock.release())
 }
 

@@ -4,6 +4,7 @@ package storagetest
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strconv"
 	"sync"
@@ -52,7 +53,9 @@ func OpenDir(tb testing.TB, dir string, opts ...Option) *storage.Store {
 	}
 	tb.Cleanup(func() {
 		disk.OnCall(nil)
-		Check(tb, s)
+		if !closed(s) {
+			Check(tb, s)
+		}
 		if err := s.Close(); err != nil {
 			tb.Errorf("close the store: %v", err)
 		}
@@ -99,4 +102,9 @@ func Scale(n int) int {
 		return n * f
 	}
 	return n
+}
+
+func closed(s *storage.Store) bool {
+	err := s.Read(context.Background(), "is it open", func(*storage.Rx) error { return nil })
+	return errors.Is(err, storage.ErrClosed)
 }
