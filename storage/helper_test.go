@@ -2,9 +2,12 @@ package storage_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"hearth/storage"
 	"hearth/storage/storagetest"
@@ -85,4 +88,26 @@ func number(t testing.TB, s string) int64 {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// copyFiles copies a database and its log as they are, the way a crash leaves
+// them. What SQLite keeps in shared memory dies with a process.
+func copyFiles(t testing.TB, from, to string) {
+	t.Helper()
+	for _, name := range []string{storage.FileName, storage.FileName + "-wal"} {
+		text, err := os.ReadFile(filepath.Join(from, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(to, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// wait lets a second pass on the clock of a synctest bubble.
+func wait(t testing.TB) {
+	t.Helper()
+	timer := time.NewTimer(time.Second)
+	<-timer.C
 }

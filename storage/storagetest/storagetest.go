@@ -22,6 +22,10 @@ const ServerName = "test.example"
 // Option changes how a store is opened.
 type Option func(*storage.Options)
 
+// Recorded records from the first byte on what is written and synced, for
+// images of a power failure: see faultvfs.VFS.Image.
+func Recorded(o *storage.Options) { faultvfs.Named(o.VFS).Record(true) }
+
 // disks holds the file system under each open store.
 var disks sync.Map // *storage.Store → *faultvfs.VFS
 

@@ -90,6 +90,17 @@ func New() (*VFS, error) {
 	return v, nil
 }
 
+// Named returns the file system registered under name; nil where there is none.
+func Named(name string) (v *VFS) {
+	vfss.Range(func(_, got any) bool {
+		if got.(*VFS).name == name {
+			v = got.(*VFS)
+		}
+		return v == nil
+	})
+	return v
+}
+
 // Name is the name it is registered under.
 func (v *VFS) Name() string { return v.name }
 
@@ -128,7 +139,7 @@ func (v *VFS) FailNext(match func(Call) bool, skip, n int, code Code) (fired fun
 	}
 }
 
-// decide asks the hook, and records a call that will happen.
+// decide asks the hook.
 func (v *VFS) decide(c Call) Code {
 	if fn := v.hook.Load(); fn != nil {
 		return (*fn)(c)
