@@ -22,6 +22,9 @@ func (f *filterRequest) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &known); err != nil {
 		return err
 	}
+	if known.Format != "" && known.Format != "client" && known.Format != "federation" {
+		return matrix.Errorf(matrix.BadJSON, "event_format is neither client nor federation")
+	}
 	f.raw = jsontext.Value(b).Clone()
 	return f.raw.Compact()
 }
