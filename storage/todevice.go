@@ -242,3 +242,54 @@ func numbers(list []int64) string {
 	}
 	return string(append(b, ']'))
 }
+
+var inboxDevices = stmt(`SELECT device FROM inboxes WHERE device > ? AND messages <> 0 ORDER BY device LIMIT ?`)
+
+// InboxDevices lists devices for which something waits, by number, behind one.
+func (r *Rx) InboxDevices(after int64, limit int) ([]int64, error) {
+	rows, err := r.query(inboxDevices, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("inbox devices: %w", err)
+	}
+	defer rows.Close()
+	var list []int64
+	for rows.Next() {
+		var device int64
+		if err := rows.Scan(&device); err != nil {
+			return nil, fmt.Errorf("inbox devices: %w", err)
+		}
+		list = append(list, device)
+	}
+	return list, rows.Err()
+}
+
+// InboxDepth is what waits for one device, for the administrator.
+type InboxDepth struct {
+	Recipient
+	Messages, Bytes, Evicted int64
+}
+
+var fullestInboxes = stmt(`SELECT u.localpart, d.num, d.device_id, i.messages, i.bytes, i.evicted
+	FROM inboxes i JOIN devices d ON d.num = i.device JOIN users u ON u.num = d.user_num
+	ORDER BY i.messages DESC, i.evicted DESC, d.num LIMIT ?`)
+
+// FullestInboxes lists the inboxes with the most messages. It reads one small
+// row per device.
+func (r *Rx) FullestInboxes(limit int) ([]InboxDepth, error) {
+	rows, err := r.query(fullestInboxes, limit)
+	if err != nil {
+		return nil, fmt.Errorf("fullest inboxes: %w", err)
+	}
+	defer rows.Close()
+	var list []InboxDepth
+	for rows.Next() {
+		var d InboxDepth
+		var local, id string
+		if err := rows.Scan(&local, &d.Device, &id, &d.Messages, &d.Bytes, &d.Evicted); err != nil {
+			return nil, fmt.Errorf("fullest inboxes: %w", err)
+		}
+		d.User, d.ID = matrix.NewUserID(local, r.ServerName()), matrix.DeviceID(id)
+		list = append(list, d)
+	}
+	return list, rows.Err()
+}

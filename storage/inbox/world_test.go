@@ -41,10 +41,21 @@ type require interface {
 }
 
 func newWorld(t testing.TB, opt Options) *world {
-	w := &world{t: t, dir: t.TempDir(), opt: opt}
+	w := &world{t: t, dir: fastDir(t), opt: opt}
 	w.open()
 	t.Cleanup(w.close)
 	return w
+}
+
+// fastDir is a directory in memory where the system has one: these tests are
+// about what is in the file, not about the disk.
+func fastDir(t testing.TB) string {
+	dir, err := os.MkdirTemp("/dev/shm", "hearth")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }
 
 func (w *world) open() {
