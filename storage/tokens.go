@@ -156,3 +156,14 @@ func (tx *Tx) RevokeSession(device int64) error {
 	}
 	return nil
 }
+
+var countTokens = stmt(`SELECT count(*) FROM tokens WHERE device_num = ?`)
+
+// CountTokens counts the pairs kept for a device, in any state.
+func (rx *Rx) CountTokens(device int64) (int, error) {
+	var n int
+	if err := rx.row(countTokens, []any{device}, &n); err != nil {
+		return 0, fmt.Errorf("count tokens: %w", err)
+	}
+	return n, nil
+}

@@ -17,9 +17,11 @@ import (
 // first use of a refreshed pair, which ends the old one.
 func (a *Accounts) Authenticate(ctx context.Context, token matrix.Token) (web.Caller, error) {
 	var clock int64
-	s, err := read(ctx, a, "authenticate", func(rx *storage.Rx) (storage.Session, error) {
+	var s storage.Session
+	err := a.store.Point(ctx, "authenticate", func(rx *storage.Rx) (err error) {
 		clock = rx.Clock()
-		return rx.SessionByAccess(token)
+		s, err = rx.SessionByAccess(token)
+		return err
 	})
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
@@ -106,7 +108,7 @@ func (s *seen) note(device int64, at sighting) bool {
 	}
 	// One write is queued for all that gathers before it. If that one failed
 	// before it ran, the next interval tries again.
-	if len(s.pending) > 1 && at.ms-s.queued < seenInterval.Milliseconds() {
+	if since := at.ms - s.queued; len(s.pending) > 1 && 0 <= since && since < seenInterval.Milliseconds() {
 		return false
 	}
 	s.queued = at.ms

@@ -116,8 +116,9 @@ func (a *Accounts) newTokens(tx *storage.Tx, refresh bool) (storage.NewTokens, t
 // token that comes back after that was copied: its whole session is revoked.
 // Client-Server API, "Refreshing access tokens".
 func (a *Accounts) Refresh(ctx context.Context, token matrix.Token) (Login, error) {
-	_, err := read(ctx, a, "find refresh token", func(rx *storage.Rx) (storage.Session, error) {
-		return rx.SessionByRefresh(token)
+	err := a.store.Point(ctx, "find refresh token", func(rx *storage.Rx) error {
+		_, err := rx.SessionByRefresh(token)
+		return err
 	})
 	if errors.Is(err, storage.ErrNotFound) { // a guess must not cost a write
 		return Login{}, unknownToken("the refresh token is not known", false)

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
+	"fmt"
 	"html/template"
 	"net/http"
 	"slices"
@@ -14,10 +15,17 @@ import (
 	"hearth/storage/matrix"
 )
 
-//go:embed fallback.html
-var fallbackHTML string
+var (
+	//go:embed fallback.html
+	fallbackHTML string
+	//go:embed loginpage.html
+	loginHTML string
+	//go:embed loginpage.js
+	loginScript string
 
-var fallbackPage = template.Must(template.New("fallback").Parse(fallbackHTML))
+	fallbackPage = template.Must(template.New("fallback").Parse(fallbackHTML))
+	loginPage    = template.Must(template.New("login").Parse(loginHTML))
+)
 
 // fallbackDone tells the client, in the words of the specification, that the
 // stage is complete.
@@ -27,12 +35,12 @@ const fallbackDone = `if (window.onAuthDone) {
   window.opener.postMessage("authDone", "*");
 }`
 
-// fallbackPolicy lets the page run that script and nothing else.
-var fallbackPolicy = func() string {
-	sum := sha256.Sum256([]byte(fallbackDone))
-	return "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'; " +
+// policyFor lets a page run one script and nothing else.
+func policyFor(script string) string {
+	sum := sha256.Sum256([]byte(script))
+	return "default-src 'none'; style-src 'unsafe-inline'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'; " +
 		"script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
-}()
+}
 
 // fallback is what the page shows.
 type fallback struct {
@@ -103,13 +111,26 @@ func (a *API) postFallback(w http.ResponseWriter, r *http.Request, c *web.Call) 
 }
 
 func (p *fallback) write(w http.ResponseWriter, status int) error {
+	return writePage(w, status, fallbackPage, fallbackDone, p)
+}
+
+// getLoginPage serves GET /_matrix/static/client/login/: a page that logs in for
+// clients that know no login type. Client-Server API, "Login Fallback".
+func (a *API) getLoginPage(w http.ResponseWriter, _ *http.Request, _ *web.Call) error {
+	return writePage(w, http.StatusOK, loginPage, loginScript, struct {
+		Server matrix.ServerName
+		Script template.JS
+	}{a.Store.ServerName(), template.JS(loginScript)}) //nolint:gosec // our own file
+}
+
+func writePage(w http.ResponseWriter, status int, page *template.Template, script string, data any) error {
 	var buf bytes.Buffer
-	if err := fallbackPage.Execute(&buf, p); err != nil {
-		return err
+	if err := page.Execute(&buf, data); err != nil {
+		return fmt.Errorf("page: %w", err)
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", fallbackPolicy)
+	h.Set("Content-Security-Policy", policyFor(script))
 	h.Set("Referrer-Policy", "no-referrer")
 	w.WriteHeader(status)
 	_, _ = w.Write(buf.Bytes()) // the client went away

@@ -17,32 +17,31 @@ import (
 // nothing. Only successes are recorded, so a request that failed may be sent
 // again. Client-Server API, "Transaction identifiers".
 //
-// Out must come back from JSON as it went in: a struct without maps, or a
-// jsontext.Value, so that both answers have the same bytes.
+// Both answers are decoded from the same recorded bytes, so they are the same,
+// provided Out has no maps, whose order is random.
 func once[Out any](ctx context.Context, a *API, c *web.Call, fn func(*storage.Tx) (Out, error)) (Out, error) {
 	scope := storage.TransactionScope{Device: c.DeviceNum, Method: c.Method, Template: c.Template, Vars: c.Vars}
-	var out Out
+	var response []byte
 	err := a.Store.Write(ctx, "once "+c.Template, func(tx *storage.Tx) (err error) {
 		if err := a.Accounts.Alive(tx.Rx, c.DeviceNum); err != nil {
 			return err
 		}
-		var zero Out
-		recorded, err := tx.FindTransaction(scope)
-		if err == nil {
-			out = zero
-			return json.Unmarshal(recorded, &out)
-		}
+		response, err = tx.FindTransaction(scope)
 		if !errors.Is(err, storage.ErrNotFound) {
 			return err
 		}
-		if out, err = fn(tx); err != nil {
+		out, err := fn(tx)
+		if err != nil {
 			return err
 		}
-		response, err := json.Marshal(&out)
-		if err != nil {
+		if response, err = json.Marshal(&out); err != nil {
 			return fmt.Errorf("encode response: %w", err)
 		}
 		return tx.RecordTransaction(scope, response)
 	})
+	var out Out
+	if err == nil {
+		err = json.Unmarshal(response, &out)
+	}
 	return out, err
 }

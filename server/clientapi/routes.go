@@ -23,6 +23,7 @@ func (a *API) Routes() []web.Route {
 
 		{Method: "GET", Path: v3 + "/login", Handler: web.Public(a.getLogin)},
 		{Method: "POST", Path: v3 + "/login", Handler: web.Public(a.postLogin), Limit: web.LimitLogin, MaxBody: smallBody},
+		{Method: "GET", Path: "/_matrix/static/client/login/", Handler: web.PublicStream(a.getLoginPage)},
 		{Method: "POST", Path: v1 + "/login/get_token", Handler: authed(a, a.postGetToken), Limit: web.LimitLogin, MaxBody: smallBody, BodyOptional: true},
 		// A refresh token cannot be guessed, and a household behind one
 		// address refreshes all at once after an outage: the generous limit.
