@@ -192,6 +192,9 @@ func (m *mainline) add(n int32) {
 // positionOf is the place on the mainline of the first power levels that is
 // reached from n by following power levels, offMainline if there is none.
 func (m *mainline) positionOf(n int32) (int64, error) {
+	if len(m.line) == 0 {
+		return offMainline, nil
+	}
 	var path []int32
 	position := int64(offMainline)
 	for {

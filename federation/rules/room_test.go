@@ -38,10 +38,18 @@ type pdu struct {
 	redacts string
 }
 
+// tester is what both testing and rapid have.
+type tester interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // room is a Source of events by readable IDs. Server names are part of IDs
 // only where a test writes them.
 type room struct {
-	tb      testing.TB
+	tb      tester
 	version *matrix.Version
 	id      string
 	stored  map[matrix.EventID]Stored
@@ -50,7 +58,7 @@ type room struct {
 	batches int
 }
 
-func newRoom(tb testing.TB, version matrix.RoomVersion) *room {
+func newRoom(tb tester, version matrix.RoomVersion) *room {
 	tb.Helper()
 	v, ok := matrix.VersionOf(version)
 	if !ok {
