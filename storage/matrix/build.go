@@ -41,18 +41,23 @@ func Build(v *Version, t Template, s Signer) (*Event, error) {
 
 // HashAndSign makes an event of its federation format as another server
 // proposed it (a make_join, say): content hash and one signature replace
-// hashes and signatures it has. Errors are those of [Build]. Server-Server
-// API, "Adding hashes and signatures to outgoing events".
+// hashes and signatures it has, and an event_id goes where the room version
+// has none. Errors are those of [Build]. Server-Server API, "Adding hashes and
+// signatures to outgoing events".
 func HashAndSign(v *Version, proto []byte, s Signer) (*Event, error) {
-	b, err := hashAndSign(v, proto, s)
+	drop := ""
+	if v.IDFormat != IDServer {
+		drop = "event_id" // redaction would keep it, and the hash cover it
+	}
+	b, err := hashAndSign(v, proto, s, drop)
 	if err != nil {
 		return nil, Errorf(BadJSON, "event: %v", err)
 	}
 	return ParseEvent(v, b)
 }
 
-// hashAndSign is HashAndSign without a look at the event's form.
-func hashAndSign(v *Version, proto []byte, s Signer) ([]byte, error) {
+// hashAndSign is HashAndSign without a look at the event's form, less one more key.
+func hashAndSign(v *Version, proto []byte, s Signer, drop string) ([]byte, error) {
 	c := getCanon()
 	defer c.release()
 	c.src, c.strict = proto, v.StrictJSON
@@ -60,7 +65,7 @@ func hashAndSign(v *Version, proto []byte, s Signer) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := appendWithout(make([]byte, 0, len(c.dst)+256), c.dst, members, "hashes", "signatures", "unsigned")
+	b := appendWithout(make([]byte, 0, len(c.dst)+256), c.dst, members, "hashes", "signatures", "unsigned", drop)
 	sum := sha256.Sum256(b)
 	b = b[:len(b)-1]
 	if len(b) > 1 {

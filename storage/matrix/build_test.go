@@ -72,17 +72,17 @@ func TestBuildVersions(t *testing.T) {
 	}
 }
 
-// TestHashAndSignReplaces: a proposed event's own hashes, signatures and
-// unsigned do not survive.
+// TestHashAndSignReplaces: a proposed event's own hashes, signatures,
+// unsigned and (without meaning here) event_id do not survive.
 func TestHashAndSignReplaces(t *testing.T) {
 	v := version(t, "11")
 	event := sample(v)
-	event["unsigned"] = map[string]any{"age": 1}
+	event["unsigned"], event["event_id"] = map[string]any{"age": 1}, "$e:b.org"
 	e, err := HashAndSign(v, marshal(t, event), testSigner("b.org"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !e.HashOK() || e.Unsigned() != nil || strings.Contains(string(e.JSON()), `"abc"`) {
+	if !e.HashOK() || e.Unsigned() != nil || strings.Contains(string(e.JSON()), `"abc"`) || strings.Contains(string(e.JSON()), "event_id") {
 		t.Errorf("got %s", e.JSON())
 	}
 }

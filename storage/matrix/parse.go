@@ -17,7 +17,7 @@ const (
 
 	// maxRawEvent bounds what is read at all: escapes and white space can
 	// triple an event, and what comes beside it is dropped later.
-	maxRawEvent = 8 * MaxEventSize
+	maxRawEvent = 4 * MaxEventSize
 )
 
 // ParseEvent reads an event another server sent: it checks the format of the
@@ -25,8 +25,8 @@ const (
 // [Event.HashOK]). Signatures and authorization are the caller's to check.
 // Its errors are M_TOO_LARGE and M_BAD_JSON.
 //
-// The size limit counts the event without unsigned, which each server on the
-// way replaces: what one server may store, another must be able to.
+// Spec deviation: the size limit counts the event without unsigned, which each
+// server on the way replaces: what one server may store, another must be able to.
 func ParseEvent(v *Version, raw []byte) (*Event, error) {
 	if len(raw) > maxRawEvent {
 		return nil, Errorf(TooLarge, "event is larger than %d bytes", MaxEventSize)

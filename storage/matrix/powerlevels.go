@@ -86,7 +86,9 @@ func (p *PowerLevels) Clone() *PowerLevels {
 var noPowerLevels = &PowerLevels{}
 
 // PowerLevels is the content of an m.room.power_levels event, and the reason
-// why it breaks the form the room version demands. It is never nil: of a
+// why it breaks the form the room version demands. A value that is no level in
+// any form is one everywhere: before room version 10 the rules name only users,
+// but what cannot be compared cannot be allowed. It is never nil: of a
 // malformed event it is empty, as of an event of another type.
 func (e *Event) PowerLevels() (*PowerLevels, error) {
 	if p, ok := e.parseContent().(*PowerLevels); ok && p != nil {

@@ -185,7 +185,7 @@ func testVectorEventSigning(t *testing.T, v vector) {
 	s := in.signer(t)
 	want := without(t, v.Expected, "unsigned")
 	for _, version := range versionsOf(t, v.Versions) {
-		b, err := hashAndSign(version, in.Event, s)
+		b, err := hashAndSign(version, in.Event, s, "")
 		if err != nil {
 			t.Fatal(err)
 		}
