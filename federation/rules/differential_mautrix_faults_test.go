@@ -66,6 +66,9 @@ func mautrixFault(r *refRoom, ref *refEvent, view refState, ours, theirs string)
 			return "no rule for aliases"
 		}
 	case "m.room.member":
+		if hasVia && ours == "" && mautrixReading(ref) != "" && strings.Contains(theirs, "fail 5.2:") {
+			return "signature of an event redacted otherwise"
+		}
 		if hasVia && r.version <= 7 && ours == "" && strings.Contains(theirs, "fail 5.2:") {
 			return "authorising signature wanted before version 8" // rule 4.2 is "added in v8"
 		}
@@ -100,6 +103,12 @@ func mautrixFault(r *refRoom, ref *refEvent, view refState, ours, theirs string)
 		for _, v := range users {
 			if _, isBool := v.(bool); isBool && r.version <= 9 && ours != "" && theirs == "allowed" {
 				return "users level that is a boolean"
+			}
+		}
+		// "Keys that are valid user IDs": the part after the colon is a server name.
+		for user := range users {
+			if !refValidUserID(user) && strings.Contains(user, ":") && ours != "" && theirs == "allowed" {
+				return "users key without a valid server name"
 			}
 		}
 		// "The rules now include a notifications property" from room version 6 on.
