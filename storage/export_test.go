@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 )
 
 // What tests from outside the package may reach into.
@@ -100,4 +101,33 @@ func (s *Store) Batch(units ...func(*Tx) error) []error {
 		return []error{err}
 	}
 	return errs
+}
+
+// BatchUnwinding is Batch for units that may panic or exit: left holds what
+// unwound each caller, as recover gives it, or "exit".
+func (s *Store) BatchUnwinding(units ...func(*Tx) error) (errs []error, left []any) {
+	errs, left = make([]error, len(units)), make([]any, len(units))
+	var wg sync.WaitGroup
+	_ = s.exclusive(background, func() error {
+		for i, fn := range units {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				returned := false
+				defer func() {
+					if v := recover(); v != nil {
+						left[i] = v
+					} else if !returned {
+						left[i] = "exit"
+					}
+				}()
+				errs[i] = s.Write(background, "unit", fn)
+				returned = true
+			}()
+			s.WaitQueued(i + 1)
+		}
+		return nil
+	})
+	wg.Wait()
+	return errs, left
 }

@@ -26,6 +26,9 @@ const slowRead = 2 * time.Second
 //
 // why labels logs and metrics; it is a constant.
 func (s *Store) Read(ctx context.Context, why string, fn func(*Rx) error) error {
+	if s.strict {
+		refuseNested(unitEntry, readEntry)
+	}
 	c, err := s.readers.take(ctx, s.closing, nil)
 	if err != nil {
 		return err
@@ -55,6 +58,9 @@ func (s *Store) Read(ctx context.Context, why string, fn func(*Rx) error) error 
 // never locks everybody out, and it saves the transaction: each statement sees
 // a snapshot of its own, and Rx.Pos is the published position at the start.
 func (s *Store) Point(ctx context.Context, why string, fn func(*Rx) error) error {
+	if s.strict {
+		refuseNested(unitEntry, readEntry)
+	}
 	c, err := s.readers.take(ctx, s.closing, s.readers.point)
 	if err != nil {
 		return err

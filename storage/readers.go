@@ -64,7 +64,7 @@ func (p *readers) take(ctx context.Context, closed <-chan struct{}, extra chan *
 		return p.usable(r)
 	default:
 	}
-	refuseNested()
+	refuseNested(unitEntry, readEntry)
 	select {
 	case r := <-p.free:
 		return p.usable(r)

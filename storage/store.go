@@ -37,19 +37,24 @@ type Options struct {
 	Log        *zap.Logger          // nil: none
 	VFS        string               // for tests: the SQLite VFS that carries the file; empty: the system's
 
+	// Strict, for tests, has every Write and Read look whether it is inside
+	// another, and panic; otherwise only those look that have to wait.
+	Strict bool
+
 	synchronous string // for a test that shows why it is FULL
 }
 
 // Store is the open database.
 type Store struct {
-	name  matrix.ServerName
-	dsn   dsn
-	now   func() time.Time
-	log   *zap.Logger
-	lock  *dirLock
-	age   ageClock
-	epoch int64
-	die   func(cause any) // ends the process
+	name   matrix.ServerName
+	dsn    dsn
+	now    func() time.Time
+	log    *zap.Logger
+	strict bool
+	lock   *dirLock
+	age    ageClock
+	epoch  int64
+	die    func(cause any) // ends the process
 
 	queue    queue
 	writer   *conn // the leader's; nil: to be opened by the next batch
@@ -108,6 +113,7 @@ func newStore(opt Options) *Store {
 		dsn:     dsn{path: filepath.Join(opt.Dir, FileName), vfs: opt.VFS, synchronous: opt.synchronous},
 		now:     opt.Now,
 		log:     opt.Log.Named("storage"),
+		strict:  opt.Strict,
 		age:     ageClock{now: opt.Now, mono: opt.Mono},
 		die:     die,
 		closing: make(chan struct{}),

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
-	"runtime"
 	"time"
 
 	"go.uber.org/zap"
@@ -53,6 +51,9 @@ func (s *Store) await(ctx context.Context, u *unit) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if s.strict {
+		refuseNested(unitEntry, readEntry)
+	}
 	leads, err := s.queue.enter(u)
 	if err != nil {
 		return err
@@ -61,7 +62,7 @@ func (s *Store) await(ctx context.Context, u *unit) error {
 		s.lead(u)
 		return nil
 	}
-	refuseNested()
+	s.refuseOwnUnit(u)
 	var sig signal
 	select {
 	case sig = <-u.signal:
@@ -153,30 +154,6 @@ func (s *Store) lead(first *unit) {
 	defer b.finish() // deferred: a panic in first must not take the others along
 	if first != nil && b.start(first) {
 		first.run()
-	}
-}
-
-// The functions below which a call of Write or Read waits for itself.
-var (
-	unitEntry = reflect.ValueOf((*unit).run).Pointer()
-	readEntry = reflect.ValueOf((*Rx).run).Pointer()
-)
-
-// refuseNested panics where the calling goroutine is inside a unit or a read:
-// it would wait for itself. Looked at only when the caller has to wait anyway.
-func refuseNested() {
-	var pcs [96]uintptr
-	for _, pc := range pcs[:runtime.Callers(2, pcs[:])] {
-		f := runtime.FuncForPC(pc - 1)
-		if f == nil {
-			continue
-		}
-		switch f.Entry() {
-		case unitEntry:
-			panic("storage: Write or Read inside a Write")
-		case readEntry:
-			panic("storage: Write or Read inside a Read")
-		}
 	}
 }
 

@@ -44,7 +44,7 @@ func OpenDir(tb testing.TB, dir string, opts ...Option) *storage.Store {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	opt := storage.Options{Dir: dir, ServerName: ServerName, VFS: disk.Name(), Log: zaptest.NewLogger(tb)}
+	opt := storage.Options{Dir: dir, ServerName: ServerName, VFS: disk.Name(), Strict: true, Log: zaptest.NewLogger(tb)}
 	for _, o := range opts {
 		o(&opt)
 	}
