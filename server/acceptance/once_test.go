@@ -46,11 +46,13 @@ func testRetransmission(t *testing.T) {
 		// Where one variable ends and the next begins counts.
 		alice.SendToDevices("a/b", "c", m(`{"n":5}`))
 		alice.SendToDevices("a", "b/c", m(`{"n":6}`))
+		alice.SendToDevices("ab", "c", m(`{"n":7}`))
+		alice.SendToDevices("a", "bc", m(`{"n":8}`))
 		// The same path written differently is the same transaction.
-		alice.Must(http.MethodPut, "/_matrix/client/v3/sendToDevice/%6d.test/%74%2F1", m(`{"n":7}`).Body())
+		alice.Must(http.MethodPut, "/_matrix/client/v3/sendToDevice/%6d.test/%74%2F1", m(`{"n":9}`).Body())
 		got := bob.Drain()
-		if len(got) != 6 {
-			t.Fatalf("got %d messages %s, want the first 6", len(got), contents(got))
+		if len(got) != 8 {
+			t.Fatalf("got %d messages %s, want the first 8", len(got), contents(got))
 		}
 		for i, e := range got {
 			if want := number(i + 1); string(e.Content) != want {

@@ -58,6 +58,9 @@ func (a *Answer) Decode(tb testing.TB, v any) {
 	}
 }
 
+// Site is the server that the client is logged in at.
+func (c *Client) Site() *Site { return c.site }
+
 // Do sends one request as this device. The path begins at "/"; body is JSON,
 // as []byte or string as it is and as anything else marshalled; nil is none.
 // A connection that breaks is an error, an answer of any status is not.
