@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"go.uber.org/zap"
 )
@@ -71,67 +70,4 @@ func (s *Store) setAsideWAL() error {
 		return err
 	}
 	return nil
-}
-
-const (
-	// walBound is the size from which on the writer stops new reads for a
-	// moment to reset the log: where reads always overlap, SQLite never can.
-	walBound = 4 * walCheckpoint * pageSize
-	// walPatience is how long writers wait for running reads at that.
-	walPatience = 100 * time.Millisecond
-)
-
-// walBytes is the size of the write-ahead log.
-func (s *Store) walBytes() int64 {
-	st, err := os.Stat(s.dsn.path + "-wal")
-	if err != nil {
-		return 0 // not there yet
-	}
-	return st.Size()
-}
-
-// boundWAL keeps the log bounded. The leader calls it after its batch.
-func (s *Store) boundWAL() {
-	size := s.walBytes()
-	if size < walBound || size < s.walNext || s.writer == nil || s.readers == nil {
-		return
-	}
-	held, all := s.readers.takeAll(walPatience)
-	defer func() {
-		for _, r := range held {
-			s.readers.put(r)
-		}
-	}()
-	if !all {
-		s.walNext = size + walBound/2
-		for _, r := range s.readers.all {
-			if why, since := r.holder(); why != "" {
-				s.log.Warn("a read keeps the write-ahead log from being reset", zap.String("why", why),
-					zap.Duration("took", time.Since(since)), zap.Int64("bytes", size))
-			}
-		}
-		return
-	}
-	s.walNext = 0
-	if err := s.writer.run("PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
-		s.walNext = size + walBound/2
-		s.log.Warn("reset the write-ahead log", zap.Error(err))
-	}
-}
-
-// takeAll takes every connection that comes back in time.
-func (p *readers) takeAll(patience time.Duration) (held []*reader, all bool) {
-	timeout := time.NewTimer(patience)
-	defer timeout.Stop()
-	for len(held) < len(p.all) {
-		select {
-		case r := <-p.free:
-			held = append(held, r)
-		case r := <-p.point:
-			held = append(held, r)
-		case <-timeout.C:
-			return held, false
-		}
-	}
-	return held, true
 }

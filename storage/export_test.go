@@ -1,10 +1,12 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
 	"sync"
+	"testing"
 )
 
 // What tests from outside the package may reach into.
@@ -130,4 +132,34 @@ func (s *Store) BatchUnwinding(units ...func(*Tx) error) (errs []error, left []a
 	})
 	wg.Wait()
 	return errs, left
+}
+
+// Topics is how many topics somebody waits for.
+func (s *Store) Topics() int {
+	s.bus.mu.Lock()
+	defer s.bus.mu.Unlock()
+	return len(s.bus.topics)
+}
+
+// Path is the database file.
+func (s *Store) Path() string { return s.dsn.path }
+
+// EditRaw runs SQL on a file behind the store's back.
+func EditRaw(tb testing.TB, path, sql string) {
+	tb.Helper()
+	c, err := openConn(dsn{path: path}.name("_busy_timeout=5000"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := errors.Join(c.run(sql), c.close()); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// AddPositionedTable adds a table with a row that has the current position, and
+// one that refers to it.
+func (s *Store) AddPositionedTable(tb testing.TB) {
+	tb.Helper()
+	EditRaw(tb, s.dsn.path, "CREATE TABLE positioned (pos INTEGER PRIMARY KEY) STRICT; INSERT INTO positioned SELECT pos FROM position;"+
+		"CREATE TABLE child (parent INTEGER REFERENCES positioned (pos)) STRICT")
 }

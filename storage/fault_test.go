@@ -106,7 +106,7 @@ func TestUnitFails(t *testing.T) {
 // commits by itself, and afterwards the same requests succeed exactly once.
 func TestDiskFailsInUnit(t *testing.T) {
 	t.Parallel()
-	const n = 4
+	const n = 3
 	for _, code := range []faultvfs.Code{faultvfs.Full, faultvfs.WriteError} {
 		for _, swallow := range []bool{false, true} {
 			for k := range n {
@@ -170,7 +170,7 @@ func isSync(c faultvfs.Call) bool { return c.Op == faultvfs.Sync && c.WAL() }
 // before COMMIT.
 func spill(tx *storage.Tx) error {
 	value := strings.Repeat("x", 1<<20)
-	for i := range int64(24) {
+	for i := range int64(20) {
 		if err := tx.Put(2000+i, value); err != nil {
 			return err
 		}

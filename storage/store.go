@@ -64,7 +64,7 @@ type Store struct {
 	sweepers sweepers
 	count    counters
 	backup   *liveBackup // the leader's
-	walNext  int64       // the leader's: leave the log alone below this size
+	blamed   time.Time   // the leader's: the long read that was logged last, by its start
 	degraded atomic.Bool
 	closing  chan struct{} // closed when Close begins
 	closed   chan struct{} // closed when Close is done
