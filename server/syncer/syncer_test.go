@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"hearth/storage"
 	"hearth/storage/inbox"
 	"hearth/storage/matrix"
+	"hearth/storage/storagetest"
 )
 
 // fixture is a syncer over a real store with one user who has two devices.
@@ -60,11 +63,18 @@ func newFixture(t *testing.T, opt Options) *fixture {
 // send queues one message for the first device.
 func (f *fixture) send(content string) {
 	f.t.Helper()
+	f.sendFrom(content, func() {})
+}
+
+// sendFrom is send, and calls fn inside the unit.
+func (f *fixture) sendFrom(content string, fn func()) {
+	f.t.Helper()
 	err := f.store.Write(f.t.Context(), "test", func(tx *storage.Tx) error {
+		fn()
 		return f.inbox.Enqueue(tx, alice, "m.test", inbox.Messages{alice: {string(f.deviceID): []byte(content)}})
 	})
 	if err != nil {
-		f.t.Fatal(err)
+		f.t.Error(err) // not Fatal: it may run beside the test
 	}
 }
 
@@ -318,4 +328,30 @@ func wantBody(t *testing.T, r Response) {
 	if (body.Rooms == nil) != r.cut || (body.DeviceLists == nil) != r.cut {
 		t.Errorf("cut %v: rooms %v, device lists %v", r.cut, body.Rooms, body.DeviceLists)
 	}
+}
+
+// A message that is committed while a poll begins is never waited past: it is
+// in the poll's snapshot, or it wakes it. The bubble's clock turns a lost
+// wake-up into an empty answer at once.
+func TestNoLostWakeUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Options{})
+		next := f.mustSync(Request{}).Next().String()
+		var spin atomic.Int64
+		for i := range storagetest.Scale(1000) {
+			var wg sync.WaitGroup
+			begun := make(chan struct{})
+			wg.Go(func() { f.sendFrom(`{}`, func() { close(begun) }) })
+			<-begun // the unit runs, its COMMIT is near: begin some moments later each time
+			for range i % 64 * 1000 {
+				spin.Add(1)
+			}
+			resp := f.mustSync(Request{Since: next, Timeout: time.Minute})
+			wg.Wait()
+			if len(resp.toDevice) != 1 {
+				t.Fatalf("round %d: got %d messages, want 1", i, len(resp.toDevice))
+			}
+			next = resp.Next().String()
+		}
+	})
 }
