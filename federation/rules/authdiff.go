@@ -1,24 +1,30 @@
 package rules
 
-import "math/bits"
+import (
+	"maps"
+	"math/bits"
+	"slices"
+)
 
 // authDifference finds the events that are in the full auth chain of some of
 // the states to be resolved but not of all. Room Version 2, "Auth difference".
 //
-// It walks from the states down, by generation: when an event's turn comes,
-// everything that could reach it has been there before, so what is known of it
-// is final. As soon as nothing waits but what is in the chains of all states,
-// so is everything below, and the walk ends.
+// First it walks down from the conflicted events, by generation: when an
+// event's turn comes, everything that could reach it has been there before, so
+// what is known of it is final. As soon as nothing waits but what all states
+// reach, so does everything below, and the walk ends. What some states reach
+// and others do not is a candidate; it drops out if an unconflicted event
+// reaches it, as that is in all states (see common).
 type authDifference struct {
 	g     *graph
 	words int // of one colour set
 	total int // number of states
 
-	own     []uint64 // by event: the states it is in
-	chain   []uint64 // by event: the states whose auth chain it is in
+	own     []uint64 // by event: the states it is in, if it is conflicted
+	chain   []uint64 // by event: the states whose conflicted events reach it
 	known   bitset   // events that are or were in the queue
 	queue   queue[int32]
-	pending int // events in the queue that are not settled
+	pending int // events in the queue that not all states reach
 }
 
 // colours is a set of states, a bit for each.
@@ -38,16 +44,11 @@ func newAuthDifference(g *graph, states int) *authDifference {
 	return d
 }
 
-// put says that an event is in a state, by the state's number.
+// put says that a conflicted event is in a state, by the state's number.
 func (d *authDifference) put(n int32, state int) {
 	d.of(d.own, n)[state/64] |= 1 << (state % 64)
-	d.known.add(n)
-}
-
-// putAll says that an event is in all states.
-func (d *authDifference) putAll(n int32) {
-	for state := range d.total {
-		d.put(n, state)
+	if d.known.add(n) {
+		d.enqueue(n)
 	}
 }
 
@@ -62,26 +63,27 @@ func (d *authDifference) grow() {
 	}
 }
 
-// settled tells that, as things are, the event is not part of the difference
-// and makes nothing below it part of it: it is in all chains, or in all states
-// and in no chain.
-func (d *authDifference) settled(n int32) bool {
-	switch d.of(d.chain, n).count() {
-	case d.total:
-		return true
-	case 0:
-		return d.of(d.own, n).count() == d.total
-	}
-	return false
+// everywhere tells that all states reach the event, as far as is known.
+func (d *authDifference) everywhere(n int32) bool {
+	return d.of(d.chain, n).count() == d.total
 }
 
-// walk returns the difference, in no particular order.
-func (d *authDifference) walk() (list []int32, err error) {
-	for n := range d.g.nodes {
-		if d.known.has(int32(n)) {
-			d.enqueue(int32(n))
-		}
+// find returns the difference, in no particular order. unconflicted are the
+// events that are in all states.
+func (d *authDifference) find(unconflicted map[Key]int32) ([]int32, error) {
+	candidates, err := d.walk()
+	if err != nil || len(candidates) == 0 {
+		return nil, err
 	}
+	common, err := d.common(unconflicted, candidates)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(candidates, common.has), nil
+}
+
+// walk finds what conflicted events of some states, but not of all, reach.
+func (d *authDifference) walk() (candidates []int32, err error) {
 	for d.pending > 0 && len(d.queue.items) > 0 {
 		level := d.next()
 		if err := d.g.load(level); err != nil {
@@ -90,19 +92,19 @@ func (d *authDifference) walk() (list []int32, err error) {
 		d.grow()
 		for _, n := range level {
 			if c := d.of(d.chain, n).count(); c > 0 && c < d.total {
-				list = append(list, n)
+				candidates = append(candidates, n)
 			}
 			for _, a := range d.g.nodes[n].auth {
 				d.pass(n, a)
 			}
 		}
 	}
-	return list, nil
+	return candidates, nil
 }
 
 func (d *authDifference) enqueue(n int32) {
 	d.queue.push(n)
-	if !d.settled(n) {
+	if !d.everywhere(n) {
 		d.pending++
 	}
 }
@@ -114,7 +116,7 @@ func (d *authDifference) next() (level []int32) {
 	gen := d.g.nodes[(*items)[0]].gen
 	for len(*items) > 0 && d.g.nodes[(*items)[0]].gen == gen {
 		n := d.queue.pop()
-		if !d.settled(n) {
+		if !d.everywhere(n) {
 			d.pending--
 		}
 		level = append(level, n)
@@ -125,7 +127,7 @@ func (d *authDifference) next() (level []int32) {
 // pass gives the colours of n to its auth event a.
 func (d *authDifference) pass(n, a int32) {
 	waits := d.known.has(a)
-	if waits && !d.settled(a) {
+	if waits && !d.everywhere(a) {
 		d.pending--
 	}
 	own, chain, to := d.of(d.own, n), d.of(d.chain, n), d.of(d.chain, a)
@@ -135,7 +137,47 @@ func (d *authDifference) pass(n, a int32) {
 	if !waits {
 		d.known.add(a)
 		d.enqueue(a)
-	} else if !d.settled(a) {
+	} else if !d.everywhere(a) {
 		d.pending++
 	}
+}
+
+// common finds which candidates are in the auth chain of an unconflicted
+// event. It reads those events a part at a time, and only what can lie above a
+// candidate; often the first part settles all.
+func (d *authDifference) common(unconflicted map[Key]int32, candidates []int32) (bitset, error) {
+	var left, reached bitset
+	for _, n := range candidates {
+		left.add(n)
+	}
+	open := len(candidates)
+	floor := d.g.lowest(candidates)
+	visit := make([]int32, 0, 64)
+	for part := range slices.Chunk(slices.Collect(maps.Values(unconflicted)), 512) {
+		visit = visit[:0]
+		for _, n := range part {
+			if d.g.nodes[n].gen > floor {
+				visit = append(visit, n)
+			}
+		}
+		for len(visit) > 0 && open > 0 {
+			if err := d.g.load(visit); err != nil {
+				return nil, err
+			}
+			var next []int32
+			for _, n := range visit {
+				for _, a := range d.g.nodes[n].auth {
+					if d.g.nodes[a].gen < floor || !reached.add(a) {
+						continue
+					}
+					if left.has(a) {
+						open--
+					}
+					next = append(next, a)
+				}
+			}
+			visit = next
+		}
+	}
+	return reached, nil
 }

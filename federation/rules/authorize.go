@@ -2,15 +2,10 @@ package rules
 
 import (
 	"errors"
-	"math"
 	"slices"
 
 	"hearth/storage/matrix"
 )
-
-// infinite is the power of creators where the room version privileges them. No
-// level of such a room reaches it: levels are canonical JSON integers.
-const infinite = math.MaxInt64
 
 // Authorize tells whether the rules of the event's room version allow it in a
 // state: nil, or a [*Refusal] that names the rule. It is all rules but those
@@ -97,7 +92,7 @@ type check struct {
 	sender  matrix.UserID
 
 	create *matrix.CreateContent
-	levels *matrix.PowerLevels // nil: the room has none
+	levels *matrix.PowerLevels // unset: the room has none
 }
 
 func (c *check) refuse(rule Rule) error {
@@ -168,7 +163,7 @@ func (c *check) aliasesEvent() error {
 
 // joined is the rules for what a member of the room sends.
 func (c *check) joined() error {
-	c.loadLevels()
+	c.levels = levelsIn(c.state)
 	typ := c.ev.Type()
 	power := c.power(c.sender)
 	if typ == matrix.TypeThirdPartyInvite {
@@ -191,18 +186,6 @@ func (c *check) joined() error {
 		return c.redactionEvent(power)
 	}
 	return nil
-}
-
-// redactionEvent is the rule of m.room.redaction in room versions 1 and 2.
-func (c *check) redactionEvent(power int64) error {
-	if power >= c.levels.RedactLevel() {
-		return nil
-	}
-	// An ID without a server is nobody's own.
-	if own := c.ev.ID().Server(); own != "" && c.ev.Redacts().Server() == own {
-		return nil
-	}
-	return c.refuse(RedactionLevel)
 }
 
 // membership is a user's membership in the state, empty if there is none.

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +92,20 @@ func BenchmarkResolveGrowth(b *testing.B) {
 			b.ReportMetric(float64(long)/float64(short), "x/doubling")
 			b.ReportMetric(float64(long.Microseconds())/1000, "ms/2x10000")
 		})
+	}
+}
+
+// BenchmarkResolveSmall resolves one conflict where 10,000 members agree.
+func BenchmarkResolveSmall(b *testing.B) {
+	r, states := crowd(b, "12", 10000)
+	r.add(pdu{id: "one", typ: "m.room.topic", sender: alice, content: `{}`, auth: "levels alice"},
+		pdu{id: "two", typ: "m.room.topic", sender: alice, content: `{}`, auth: "levels alice"})
+	states[1] = maps.Clone(states[0])
+	states[0][Key{Type: "m.room.topic"}], states[1][Key{Type: "m.room.topic"}] = r.find("one"), r.find("two")
+	src := r.indexed()
+	b.ReportAllocs()
+	for b.Loop() {
+		must(b)(Resolve(r.version, states, src))
 	}
 }
 

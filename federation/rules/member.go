@@ -16,7 +16,7 @@ func (c *check) member(create *matrix.Event) error {
 			return c.refuse(MemberNotCosigned)
 		}
 	}
-	c.loadLevels()
+	c.levels = levelsIn(c.state)
 	switch content.Membership {
 	case matrix.MembershipJoin:
 		return c.join(create, target, content)

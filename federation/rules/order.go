@@ -2,6 +2,7 @@ package rules
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -212,6 +213,9 @@ func (m *mainline) positionOf(n int32) (int64, error) {
 			position = at
 			break
 		}
+		if len(path) > len(m.g.nodes) {
+			return 0, fmt.Errorf("state resolution: %w: %s", errCycle, m.g.nodes[n].id)
+		}
 		path = append(path, cited)
 		n = cited
 	}
@@ -234,6 +238,9 @@ func (m *mainline) extend(gen int64) error {
 		}
 		if next < 0 {
 			return nil
+		}
+		if len(m.line) > len(m.g.nodes) {
+			return fmt.Errorf("state resolution: %w: %s", errCycle, m.g.nodes[next].id)
 		}
 		m.add(next)
 	}

@@ -2,21 +2,37 @@ package rules
 
 import (
 	"errors"
+	"math"
 	"slices"
 
 	"hearth/storage/matrix"
 )
 
+// Infinite is the power of creators where the room version privileges them. No
+// level of such a room reaches it: levels are canonical JSON integers.
+const Infinite = math.MaxInt64
+
+// Power is a user's power level in a state, whether or not they are in the room.
+func Power(v *matrix.Version, state AuthState, user matrix.UserID) int64 {
+	var create *matrix.CreateContent
+	if ev := state.Event(matrix.TypeCreate, ""); ev != nil {
+		create = ev.Create()
+	}
+	return powerOf(v, create, levelsIn(state), user)
+}
+
 // unset is the power levels of a room without any: defaults only.
 var unset = &matrix.PowerLevels{}
 
-// loadLevels finds the room's power levels. They were parsed at most once,
-// with their event.
-func (c *check) loadLevels() {
-	c.levels = unset
-	if ev := c.state.Event(matrix.TypePowerLevels, ""); ev != nil {
-		c.levels, _ = ev.PowerLevels()
+// levelsIn finds a state's power levels, unset if it has none. They were parsed
+// at most once, with their event.
+func levelsIn(state AuthState) *matrix.PowerLevels {
+	ev := state.Event(matrix.TypePowerLevels, "")
+	if ev == nil {
+		return unset
 	}
+	levels, _ := ev.PowerLevels()
+	return levels
 }
 
 // power is a user's power level in the state.
@@ -30,7 +46,7 @@ func powerOf(v *matrix.Version, create *matrix.CreateContent, levels *matrix.Pow
 	if v.PrivilegedCreators || levels == unset {
 		if create != nil && slices.Contains(create.Creators, user) {
 			if v.PrivilegedCreators {
-				return infinite
+				return Infinite
 			}
 			return 100
 		}

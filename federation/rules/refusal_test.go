@@ -239,3 +239,64 @@ func TestSelectAuthEvents(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+// TestRedactionApplies asks who may redact whose event once the redaction was
+// accepted.
+func TestRedactionApplies(t *testing.T) {
+	everyVersion(t, func(t *testing.T, v *matrix.Version) {
+		r := newRoom(t, v.ID)
+		state := make(Events)
+		for _, p := range baseState(r) {
+			state.Add(r.build(p))
+		}
+		r.add(pdu{id: "m:b.test", typ: "m.room.message", key: "-", sender: bob, content: `{}`})
+		target := r.event("m:b.test")
+		for _, tt := range []struct {
+			name, sender, redacts string
+			want                  bool
+		}{
+			{"the same server", "@other:b.test", "$m:b.test", true},
+			{"at the redact level", bob, "$m:b.test", true},
+			{"a creator or level 100", alice, "$m:b.test", true},
+			{"below, of another server", dave, "$m:b.test", v.RedactionRule}, // there it would not have been accepted
+			{"another event", alice, "$n:b.test", false},
+		} {
+			p := pdu{id: "r", typ: "m.room.redaction", key: "-", sender: tt.sender, content: `{}`, redacts: tt.redacts}
+			if v.RedactsInContent {
+				p.content, p.redacts = `{"redacts":"`+tt.redacts+`"}`, ""
+			}
+			if got := RedactionApplies(r.build(p), target, state); got != tt.want {
+				t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+			}
+		}
+	})
+}
+
+func TestPower(t *testing.T) {
+	everyVersion(t, func(t *testing.T, v *matrix.Version) {
+		r := newRoom(t, v.ID)
+		state := make(Events)
+		for _, p := range baseState(r) {
+			state.Add(r.build(p))
+		}
+		want := map[matrix.UserID]int64{alice: 100, bob: 50, carol: 0}
+		if v.PrivilegedCreators {
+			want[alice] = Infinite
+		}
+		for user, want := range want {
+			if got := Power(v, state, user); got != want {
+				t.Errorf("%s: got %d, want %d", user, got, want)
+			}
+		}
+		delete(state, powerKey)
+		want[bob] = 0
+		for user, want := range want {
+			if got := Power(v, state, user); got != want {
+				t.Errorf("without levels, %s: got %d, want %d", user, got, want)
+			}
+		}
+		if got := Power(v, Events{}, alice); got != 0 {
+			t.Errorf("in no room: got %d", got)
+		}
+	})
+}

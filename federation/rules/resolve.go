@@ -111,7 +111,7 @@ func (r *resolver) findFullConflictedSet(states []StateMap) error {
 	if err := r.g.missing(r.conflicted); err != nil {
 		return err
 	}
-	difference, err := diff.walk()
+	difference, err := diff.find(r.unconflicted)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (r *resolver) findFullConflictedSet(states []StateMap) error {
 }
 
 // split numbers the events of the states, tells the conflicted from the
-// unconflicted, and colours them for the auth difference.
+// unconflicted, and colours the former for the auth difference.
 func (r *resolver) split(states []StateMap) (*authDifference, error) {
 	for k, id := range states[0] {
 		if inAll(states[1:], k, id) {
@@ -156,9 +156,6 @@ func (r *resolver) split(states []StateMap) (*authDifference, error) {
 		return nil, err
 	}
 	d := newAuthDifference(r.g, len(states))
-	for _, n := range r.unconflicted {
-		d.putAll(n)
-	}
 	for i, s := range states {
 		for k, id := range s {
 			if _, ok := r.unconflicted[k]; !ok {
