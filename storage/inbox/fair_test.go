@@ -183,8 +183,9 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestFloods lets 200,000 messages (in full) loose on an inbox that holds the
-// keys of 50 quiet senders. None of these may be lost.
+// TestFloods lets 1,200 messages loose on an inbox for 600 that holds the keys
+// of 50 quiet senders; from HEARTH_TEST_SCALE=10 on 200,000, with the usual
+// limits. None of the keys may be lost.
 func TestFloods(t *testing.T) {
 	t.Parallel()
 	remote := func(name, server string) matrix.UserID { return matrix.UserID("@" + name + ":" + server) }
@@ -208,17 +209,17 @@ func TestFloods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			opt := Options{MaxMessages: 2000, MaxBytes: 250_000}
+			opt, messages, keys := Options{MaxMessages: 600, MaxBytes: 75_000}, 1200, 1
 			if scale(1) >= 10 {
-				opt = Options{}
+				opt, messages, keys = Options{}, 200_000, 3
 			}
-			drown(t, newWorld(t, opt), min(200_000, scale(20_000)), flood.quiet, flood.loud)
+			drown(t, newWorld(t, opt), messages, keys, flood.quiet, flood.loud)
 		})
 	}
 }
 
-func drown(t *testing.T, w *world, messages int, quiet, loud func(int) matrix.UserID) {
-	const keys = 2 // of each quiet sender
+func drown(t *testing.T, w *world, messages, keys int, quiet, loud func(int) matrix.UserID) {
+	t.Helper()
 	_, devices := w.register("owner", "D")
 	want := map[string]bool{}
 	send := func(n int, from func(int) matrix.UserID, content func(int) string) {

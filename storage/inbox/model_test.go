@@ -28,10 +28,10 @@ func TestModel(t *testing.T) {
 			m := &model{world: w, name: fmt.Sprint("s", sequence), next: 1}
 			m.begin(t)
 			ops := []func(*rapid.T){
-				m.send, m.send, m.send, m.receive, m.receive, m.fail, m.sync, m.sync, m.sync, m.syncAgain,
-				m.syncOld, m.delete, m.login, m.sweep, m.check, m.restart,
+				m.send, m.send, m.send, m.send, m.receive, m.receive, m.fail, m.fail, m.sync, m.sync, m.sync, m.sync,
+				m.sync, m.sync, m.syncAgain, m.syncAgain, m.syncOld, m.syncOld, m.delete, m.delete, m.login, m.rare,
 			}
-			for range rapid.IntRange(1, 30).Draw(t, "length") {
+			for range rapid.IntRange(1, 24).Draw(t, "length") {
 				rapid.SampledFrom(ops).Draw(t, "op")(t)
 			}
 			m.end(t)
@@ -77,17 +77,16 @@ type model struct {
 
 func (m *model) begin(t *rapid.T) {
 	m.users = map[string]int64{}
-	for i := range 3 {
-		local := fmt.Sprint(m.name, "u", i)
-		var ids []string
-		for k := range rapid.IntRange(0, 2).Draw(t, "devices") {
-			ids = append(ids, fmt.Sprint("D", k))
+	m.write(func(tx *storage.Tx) (err error) {
+		for _, local := range m.locals() {
+			if m.users[local], err = tx.AddUser(storage.User{Localpart: local}); err != nil {
+				return err
+			}
 		}
-		num, devices := m.register(local, ids...)
-		m.users[local] = num
-		for k, d := range devices {
-			m.devices = append(m.devices, &inboxModel{user: local, id: ids[k], num: d})
-		}
+		return nil
+	})
+	for range rapid.IntRange(0, 4).Draw(t, "devices") {
+		m.login(t)
 	}
 }
 
@@ -95,10 +94,19 @@ func (m *model) end(t *rapid.T) {
 	m.must(m.inbox.Check(context.Background()))
 	for _, d := range m.devices {
 		m.drain(t, d)
-		if !d.dead {
-			m.deleteDevice(d.num)
-		}
 	}
+	m.write(func(tx *storage.Tx) error {
+		for _, d := range m.devices {
+			if d.dead {
+				continue
+			}
+			m.inbox.Drop(tx, d.num)
+			if err := tx.DeleteDevice(d.num); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func (m *model) locals() []string {
@@ -304,6 +312,11 @@ func (m *model) login(t *rapid.T) {
 		return err
 	})
 	m.devices = append(m.devices, d)
+}
+
+// rare is what costs much.
+func (m *model) rare(t *rapid.T) {
+	rapid.SampledFrom([]func(*rapid.T){m.restart, m.sweep, m.check}).Draw(t, "rare")(t)
 }
 
 func (m *model) restart(*rapid.T) {
