@@ -61,7 +61,7 @@ func isPowerEvent(ev *matrix.Event) bool {
 // ranked is an event with what orders it.
 type ranked struct {
 	n     int32
-	power int64 // of its sender; or minus the mainline position
+	power int64 // of its sender; or the mainline position: in both the greatest comes first
 	ts    int64
 	id    matrix.EventID
 }
