@@ -23,6 +23,8 @@ var commands = map[string]command{
 	"token-add":           commandOf(addToken),
 	"token-list":          commandOf(listTokens),
 	"token-revoke":        commandOf(revokeToken),
+	"check":               commandOf(check),
+	"backup":              commandOf(backup),
 }
 
 type none struct{}

@@ -47,6 +47,9 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 			{Name: "serve", Usage: "serve (the default)", Action: serve},
 			userCommand(),
 			tokenCommand(),
+			{Name: "check", Usage: "check configuration, database and invariants", Action: check},
+			{Name: "backup", Usage: "copy the database to FILE, while the server runs", ArgsUsage: "FILE", Action: backup},
+			{Name: "restore", Usage: "make the backup FILE the database", ArgsUsage: "FILE", Action: restore},
 			{Name: "version", Usage: "print the version", Action: version},
 		},
 	}

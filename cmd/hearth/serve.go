@@ -45,6 +45,9 @@ func serve(ctx context.Context, cmd *cli.Command) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, srv.Close()) }()
+	if err := announce(ctx, cmd, cfg, srv); err != nil {
+		return err
+	}
 	if cmd.Bool("exit-with-parent") {
 		var stop context.CancelFunc
 		ctx, stop = context.WithCancel(ctx)
@@ -53,9 +56,6 @@ func serve(ctx context.Context, cmd *cli.Command) (err error) {
 			_, _ = io.Copy(io.Discard, cmd.Root().Reader)
 			stop()
 		}()
-	}
-	if err := announce(ctx, cmd, cfg, srv); err != nil {
-		return err
 	}
 	return srv.Run(ctx)
 }
