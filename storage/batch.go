@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"runtime"
 
 	"go.uber.org/zap"
 )
@@ -108,7 +109,12 @@ func (b *batch) finish() {
 	for b.lost == nil && len(b.units) < maxBatch {
 		u := b.s.queue.take()
 		if u == nil {
-			break
+			// Those whom the last batch has just answered are about to ask
+			// again: one turn for them saves a COMMIT of its own.
+			runtime.Gosched()
+			if u = b.s.queue.take(); u == nil {
+				break
+			}
 		}
 		if b.start(u) {
 			u.signal <- run
