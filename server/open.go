@@ -164,6 +164,10 @@ func clientOptions(cfg config.Config) clientapi.Options {
 			Secret: cfg.VoIP.TurnSharedSecret,
 			TTL:    time.Duration(cfg.VoIP.TurnTTL),
 		},
+		ToDevice: clientapi.ToDevice{
+			MaxRecipients:   cfg.ToDevice.MaxRecipients,
+			MaxRequestBytes: int64(cfg.ToDevice.MaxRequestBytes),
+		},
 	}
 }
 

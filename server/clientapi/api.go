@@ -23,6 +23,7 @@ type Options struct {
 	PublicURL string // what clients reach the server by; "": not announced
 	Support   Support
 	Turn      Turn
+	ToDevice  ToDevice
 }
 
 // Support is whom users may turn to. Empty fields are left out.
@@ -58,6 +59,7 @@ type API struct {
 // New makes the surface; [API.Routes] is its table.
 func New(deps Deps) *API {
 	deps.Log = deps.Log.Named("clientapi")
+	deps.Options.ToDevice = deps.Options.ToDevice.withDefaults()
 	return &API{deps}
 }
 

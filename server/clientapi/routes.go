@@ -46,7 +46,7 @@ func (a *API) Routes() []web.Route {
 
 		{Method: "POST", Path: v3 + "/user/{userId}/filter", Handler: authed(a, a.postFilter), MaxBody: filterBody},
 		{Method: "GET", Path: v3 + "/user/{userId}/filter/{filterId}", Handler: authed(a, a.getFilter)},
-		{Method: "PUT", Path: v3 + "/sendToDevice/{eventType}/{txnId}", Handler: authed(a, a.putSendToDevice), Limit: web.LimitSending, MaxBody: toDeviceBody},
+		{Method: "PUT", Path: v3 + "/sendToDevice/{eventType}/{txnId}", Handler: authed(a, a.putSendToDevice), Limit: web.LimitSending, MaxBody: a.Options.ToDevice.MaxRequestBytes},
 		{Method: "GET", Path: v3 + "/sync", Handler: authed(a, a.getSync), LongPoll: true},
 		{Method: "GET", Path: v3 + "/voip/turnServer", Handler: authed(a, a.getTurnServer)},
 	}

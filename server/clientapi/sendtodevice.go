@@ -12,13 +12,26 @@ import (
 	"hearth/storage/matrix"
 )
 
-// Bounds of one send-to-device request. A client that shares a room key names
-// a few hundred devices in one request, with one to two kilobytes for each.
+// ToDevice bounds one send-to-device request. A client that shares a room key
+// names a few hundred devices in one request, with one to two kilobytes for each.
+type ToDevice struct {
+	MaxRecipients   int   // devices named; 0: 10,000
+	MaxRequestBytes int64 // of the body; 0: 8 MiB
+}
+
+func (o ToDevice) withDefaults() ToDevice {
+	if o.MaxRecipients == 0 {
+		o.MaxRecipients = 10_000
+	}
+	if o.MaxRequestBytes == 0 {
+		o.MaxRequestBytes = 8 << 20
+	}
+	return o
+}
+
 const (
-	toDeviceBody  = 8 << 20 // bytes
-	maxRecipients = 10_000  // devices named
-	maxEventType  = 255     // bytes. Client-Server API, "Size limits"
-	maxTxnID      = 255     // bytes
+	maxEventType = 255 // bytes. Client-Server API, "Size limits"
+	maxTxnID     = 255 // bytes
 )
 
 type sendToDeviceRequest struct {
@@ -69,8 +82,8 @@ func (a *API) splitToDevice(messages map[string]map[string]jsontext.Value) (inbo
 		if err != nil {
 			return nil, nil, matrix.Errorf(matrix.InvalidParam, "%s", err)
 		}
-		if n += len(devices); n > maxRecipients {
-			return nil, nil, matrix.Errorf(matrix.TooLarge, "the request names more than %d devices", maxRecipients)
+		if n += len(devices); n > a.Options.ToDevice.MaxRecipients {
+			return nil, nil, matrix.Errorf(matrix.TooLarge, "the request names more than %d devices", a.Options.ToDevice.MaxRecipients)
 		}
 		for device, content := range devices {
 			if _, err := matrix.ParseDeviceID(device); err != nil {

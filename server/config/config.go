@@ -64,13 +64,15 @@ type Sessions struct {
 	RefreshTokenLifetime Duration `toml:"refresh_token_lifetime"`
 }
 
-// ToDevice bounds each device's inbox.
+// ToDevice bounds each device's inbox, and what one request may send.
 type ToDevice struct {
 	MaxMessagesPerDevice int      `toml:"max_messages_per_device"`
 	MaxBytesPerDevice    Size     `toml:"max_bytes_per_device"`
 	MessageTTL           Duration `toml:"message_ttl"`
 	SyncBatch            int      `toml:"sync_batch"`
 	MirrorBytes          Size     `toml:"mirror_bytes"`
+	MaxRecipients        int      `toml:"max_recipients"`
+	MaxRequestBytes      Size     `toml:"max_request_bytes"`
 }
 
 // Federation bounds what waits for other servers.
@@ -156,6 +158,8 @@ func Default() Config {
 			MessageTTL:           Duration(365 * day),
 			SyncBatch:            100,
 			MirrorBytes:          16 << 20,
+			MaxRecipients:        10_000,
+			MaxRequestBytes:      8 << 20,
 		},
 		Federation: Federation{MaxQueuedBytesPerServer: 256 << 20},
 		RateLimits: RateLimits{

@@ -84,6 +84,8 @@ func (c *Config) validateLimits(k *check) {
 	k.that(d.MaxBytesPerDevice >= 1<<20, "to_device.max_bytes_per_device", "must be at least 1MiB")
 	k.that(d.MessageTTL >= Duration(day), "to_device.message_ttl", "must be at least 1d")
 	k.that(d.SyncBatch >= 1 && d.SyncBatch <= 1000, "to_device.sync_batch", "must be 1 to 1000")
+	k.that(d.MaxRecipients >= 100, "to_device.max_recipients", "must be at least 100")
+	k.that(d.MaxRequestBytes >= 64<<10 && d.MaxRequestBytes <= 1<<30, "to_device.max_request_bytes", "must be 64KiB to 1GiB")
 	k.that(d.MirrorBytes >= 64<<10 && d.MirrorBytes <= 1<<40, "to_device.mirror_bytes", "must be 64KiB to 1TiB")
 	k.that(c.Federation.MaxQueuedBytesPerServer >= 1<<20, "federation.max_queued_bytes_per_server", "must be at least 1MiB")
 	k.that(c.Limits.Memory == 0 || c.Limits.Memory >= 64<<20, "limits.memory", "must be 0 or at least 64MiB")
