@@ -96,3 +96,13 @@ func (t *Tx) RecordReceived(hash [32]byte) error {
 	}
 	return nil
 }
+
+// SenderNum is the number of a user who has sent a message; [ErrNotFound] where
+// nothing is known of the user.
+func (r *Rx) SenderNum(user matrix.UserID) (num int64, err error) {
+	var grp, used int64
+	if err := r.row(senderByID, []any{string(user)}, &num, &grp, &used); err != nil {
+		return 0, fmt.Errorf("sender: %w", err)
+	}
+	return num, nil
+}

@@ -159,6 +159,22 @@ func TestStrangersGoFirst(t *testing.T) {
 	}
 }
 
+func TestOfEqualsTheLatestAcquaintanceGoes(t *testing.T) {
+	t.Parallel()
+	var rows []storage.InboxRow
+	for i := range int64(200) {
+		rows = append(rows, storage.InboxRow{Sender: 1 + i, Group: 200 - i}) // the oldest message is of the latest group
+	}
+	r := inboxOf(rows...)
+	r.in = incoming{sender: 300, group: 300}
+	r.choose(200, one, 1)
+	for i, row := range r.rows {
+		if want := row.Group > 179; r.gone[i] != want {
+			t.Fatalf("group %d: gone %v, want %v", row.Group, r.gone[i], want)
+		}
+	}
+}
+
 func TestGroups(t *testing.T) {
 	t.Parallel()
 	for server, want := range map[matrix.ServerName]string{
@@ -222,6 +238,7 @@ func drown(t *testing.T, w *world, messages, keys int, quiet, loud func(int) mat
 	t.Helper()
 	_, devices := w.register("owner", "D")
 	want := map[string]bool{}
+	w.batch(devices[0], 0) // the mirror follows from here on
 	send := func(n int, from func(int) matrix.UserID, content func(int) string) {
 		for i := 0; i < n; {
 			w.write(func(tx *storage.Tx) error {
