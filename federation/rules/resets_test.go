@@ -89,6 +89,38 @@ var resets = []reset{
 		want:   map[matrix.StateRes]string{v1: "levels rules ban topic", v2: "levels rules ban"},
 	},
 	{
+		// The same with a time before the ban's: the ban comes first because
+		// it is a power event, not because of its time.
+		name: "ban evasion with a state event from the past",
+		events: []pdu{
+			{id: "ban", typ: "m.room.member", key: bob, sender: alice, content: member("ban"), auth: "alice levels bob", ts: 50},
+			{id: "topic", typ: "m.room.topic", sender: bob, content: `{}`, auth: "levels bob", ts: 20},
+		},
+		states: []string{"levels rules ban", "levels rules bob topic"},
+		want:   map[matrix.StateRes]string{v1: "levels rules ban topic", v2: "levels rules ban"},
+	},
+	{
+		// And so does a kick.
+		name: "kick evasion with a state event from the past",
+		events: []pdu{
+			{id: "kick", typ: "m.room.member", key: bob, sender: alice, content: member("leave"), auth: "alice levels bob", ts: 50},
+			{id: "topic", typ: "m.room.topic", sender: bob, content: `{}`, auth: "levels bob", ts: 20},
+		},
+		states: []string{"levels rules kick", "levels rules bob topic"},
+		want:   map[matrix.StateRes]string{v2: "levels rules kick"},
+	},
+	{
+		// Leaving by oneself takes nobody's ability away: what bob did before,
+		// by time, stays.
+		name: "a leave is no kick",
+		events: []pdu{
+			{id: "leave", typ: "m.room.member", key: bob, sender: bob, content: member("leave"), auth: "levels bob", ts: 50},
+			{id: "topic", typ: "m.room.topic", sender: bob, content: `{}`, auth: "levels bob", ts: 20},
+		},
+		states: []string{"levels rules leave", "levels rules bob topic"},
+		want:   map[matrix.StateRes]string{v2: "levels rules leave topic"},
+	},
+	{
 		// A banned user sends another join, with a later time than the ban's,
 		// in a branch that does not know the ban.
 		name: "ban evasion with a join",
@@ -260,6 +292,18 @@ var resets = []reset{
 		},
 		states: []string{"levels rules dave one", "levels rules dave two"},
 		want:   map[matrix.StateRes]string{v1: "levels rules dave", v2: "levels rules dave"},
+	},
+	{
+		// v1 takes the first power levels of a conflict unseen. An event that
+		// its own auth events refuse must not be among them.
+		name: "rejected power levels, the first by depth",
+		events: []pdu{
+			{id: "coup", typ: "m.room.power_levels", sender: dave, content: `{"users":{"@bob:b.test":0,"@dave:a.test":100}}`, auth: "levels dave", ts: 1, depth: 1},
+			{id: "next", typ: "m.room.power_levels", sender: alice, content: `{"users":{"@bob:b.test":60}}`, auth: "levels alice"},
+		},
+		states: []string{"coup rules dave", "next rules dave"},
+		mark:   map[string]Standing{"coup": RejectedByAuth},
+		want:   map[matrix.StateRes]string{v1: "next rules dave", v2: "next rules dave"},
 	},
 	{
 		// Bob's join was rejected, by the state before it. It is no longer
