@@ -363,3 +363,42 @@ func TestSeenIsStored(t *testing.T) {
 		t.Fatalf("got %+v", d)
 	}
 }
+
+// A session is good for one endpoint, also where both ask for the same.
+func TestInteractionIsForOneEndpoint(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Options{})
+	in := Interaction{Endpoint: "POST /a", Flows: []Flow{{[]string{StageDummy, StageTerms}}}}
+	_, _, c, err := f.Interact(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Auth = &Auth{Session: c.Session, Type: StageDummy}
+	in.Endpoint = "POST /b"
+	if _, _, other, err := f.Interact(t.Context(), in); err != nil || other.Session == c.Session || other.Code == "" {
+		t.Fatalf("got %+v, %v", other, err)
+	}
+	in.Endpoint = "POST /a"
+	if _, _, same, err := f.Interact(t.Context(), in); err != nil || same.Session != c.Session || len(same.Completed) != 1 {
+		t.Fatalf("got %+v, %v", same, err)
+	}
+}
+
+// The stages of different flows do not add up to one.
+func TestStagesAreInOrder(t *testing.T) {
+	t.Parallel()
+	s := interaction{Interaction: Interaction{Flows: []Flow{{[]string{"a", "b"}}, {[]string{"c", "d"}}, {[]string{"a", "d"}}}}}
+	for _, c := range []struct {
+		done  []string
+		stage string
+		want  bool
+	}{
+		{nil, "a", true}, {nil, "c", true}, {nil, "b", false}, {nil, "d", false}, {nil, "x", false}, {nil, "", false},
+		{[]string{"a"}, "b", true}, {[]string{"a"}, "d", true}, {[]string{"c"}, "d", true}, {[]string{"c"}, "b", false},
+		{[]string{"a", "b"}, "d", false}, {[]string{"a"}, "a", false},
+	} {
+		if got := s.next(c.done, c.stage); got != c.want {
+			t.Errorf("after %v, %s: %v", c.done, c.stage, got)
+		}
+	}
+}

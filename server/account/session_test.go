@@ -72,6 +72,18 @@ func TestSettleAtTheSameTime(t *testing.T) {
 	}
 }
 
+// tokens counts the rows of a device.
+func (f *fixture) tokens(device int64) (n int) {
+	f.t.Helper()
+	if err := f.store.Read(context.Background(), "count", func(rx *storage.Rx) (err error) {
+		n, err = rx.CountTokens(device)
+		return err
+	}); err != nil {
+		f.t.Fatal(err)
+	}
+	return n
+}
+
 // Whatever a client does with its tokens, the rows of its device stay few.
 func TestTokenRowsAreBounded(t *testing.T) {
 	t.Parallel()
@@ -91,6 +103,9 @@ func TestTokenRowsAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if rows := f.tokens(1); rows > 1+16+4 {
+			t.Fatalf("%d rows", rows)
+		}
 		f.admits(n.Access)
 		l = n
 		if i%10 == 9 {
@@ -98,16 +113,6 @@ func TestTokenRowsAreBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-	}
-	var rows int
-	if err := f.store.Read(t.Context(), "count", func(rx *storage.Rx) (err error) {
-		rows, err = rx.CountTokens(1)
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if rows > 1+16+4 {
-		t.Fatalf("%d rows", rows)
 	}
 }
 

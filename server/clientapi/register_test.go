@@ -65,7 +65,14 @@ func TestRegisterVariants(t *testing.T) {
 	if a.str("refresh_token") == "" || a.body["expires_in_ms"] != float64(time.Hour.Milliseconds()) {
 		t.Fatalf("refresh_token: %s", a.raw)
 	}
-	register(map[string]any{"username": "nopass"}).fails(400, matrix.MissingParam)
+	// A request that fails after its proof may be corrected with the same proof.
+	session := s.do("", "POST", v3+"/register", `{}`).challenge("")
+	s.do("", "POST", v3+"/register", text(map[string]any{
+		"username": "nopass", "auth": map[string]any{"type": "m.login.dummy", "session": session},
+	})).fails(400, matrix.MissingParam)
+	s.do("", "POST", v3+"/register", text(map[string]any{
+		"username": "nopass", "password": goodSecret, "auth": map[string]any{"session": session},
+	})).ok()
 }
 
 func TestRegisterRefusals(t *testing.T) {
