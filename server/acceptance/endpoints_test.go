@@ -59,6 +59,7 @@ func plainEndpoints(alice string) []endpoint {
 		{method: "GET", path: "/_matrix/client/versions", public: true},
 		{method: "GET", path: v3 + "/capabilities"},
 		{method: "GET", path: v3 + "/login", public: true},
+		{method: "GET", path: "/_matrix/static/client/login/", public: true},
 		{method: "GET", path: v3 + "/account/whoami"},
 		{method: "GET", path: v3 + "/devices"},
 		{method: "GET", path: v3 + "/voip/turnServer"},
