@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"net/url"
 	"path/filepath"
 	"runtime"
@@ -20,6 +21,7 @@ type dsn struct {
 	path        string // of the database file
 	vfs         string // empty: the operating system's
 	synchronous string // FULL, but for a test that shows why
+	cacheKiB    int    // of the writer; 0: 16 MiB
 }
 
 // name is the file as the URI that SQLite's own parameters need.
@@ -44,7 +46,7 @@ func (d dsn) writer() string {
 		"journal_mode", "WAL",
 		"synchronous", d.synchronous,
 		"foreign_keys", "ON",
-		"cache_size", "-16384",
+		"cache_size", strconv.Itoa(-cmp.Or(d.cacheKiB, 16<<10)),
 		"temp_store", "MEMORY",
 		"journal_size_limit", strconv.Itoa(walSizeLimit),
 		"wal_autocheckpoint", strconv.Itoa(walCheckpoint),

@@ -14,6 +14,7 @@ import (
 // Rows that tests write: one per number, with some bytes.
 var (
 	testInsert = stmt(`INSERT INTO meta (name, value) VALUES ('test ' || ?, ?)`)
+	testOrEnd  = stmt(`INSERT OR ROLLBACK INTO meta (name, value) VALUES ('test ' || ?, 'v')`)
 	testCount  = stmt(`SELECT count(*) FROM meta WHERE name LIKE 'test %'`)
 	testList   = stmt(`SELECT name, value FROM meta WHERE name LIKE 'test %' ORDER BY CAST(substr(name, 6) AS INTEGER)`)
 	testBad    = stmt(`INSERT INTO meta (name, value) VALUES (?, NULL)`)
@@ -23,6 +24,27 @@ var (
 func (t *Tx) Put(n int64, value string) error {
 	_, err := t.insert(testInsert, n, value)
 	return err
+}
+
+// PutOrRollback inserts test row n, and ends the transaction if it is there.
+func (t *Tx) PutOrRollback(n int64) error {
+	_, err := t.exec(testOrEnd, n)
+	return err
+}
+
+// LimitPages lets the file grow by so many pages.
+func (s *Store) LimitPages(tb testing.TB, more int64) {
+	tb.Helper()
+	err := s.exclusive(background, func() error {
+		have, err := s.writer.number("PRAGMA page_count")
+		if err != nil {
+			return err
+		}
+		return s.writer.run(fmt.Sprint("PRAGMA max_page_count = ", have+more))
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
 }
 
 // PutBad breaks a rule that is not uniqueness.
@@ -65,6 +87,12 @@ func (r *Rx) LeakRows() error {
 
 // Synchronous opens the file with another setting than FULL.
 func Synchronous(o *Options, v string) { o.synchronous = v }
+
+// SmallCache makes SQLite write the log before COMMIT after a few rows.
+func SmallCache(o *Options) { o.cacheKiB = 64 }
+
+// BoundWAL sets another bound of the log.
+func (s *Store) BoundWAL(bytes int64) { s.walBound = bytes }
 
 // OnDeath has fn called instead of the process ending.
 func (s *Store) OnDeath(fn func(any)) { s.die = fn }

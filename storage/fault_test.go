@@ -106,13 +106,13 @@ func TestUnitFails(t *testing.T) {
 // commits by itself, and afterwards the same requests succeed exactly once.
 func TestDiskFailsInUnit(t *testing.T) {
 	t.Parallel()
-	const n = 3
+	const n = 4
 	for _, code := range []faultvfs.Code{faultvfs.Full, faultvfs.WriteError} {
 		for _, swallow := range []bool{false, true} {
 			for k := range n {
 				t.Run(fmt.Sprintf("code %d swallow %v unit %d", code, swallow, k), func(t *testing.T) {
 					t.Parallel()
-					s, mem := storagetest.Open(t), &memory{}
+					s, mem := storagetest.Open(t, storage.SmallCache), &memory{}
 					disk := storagetest.Disk(t, s)
 					refused := func() int { return 0 }
 					var units []func(*storage.Tx) error
@@ -162,14 +162,67 @@ func TestDiskFailsInUnit(t *testing.T) {
 	}
 }
 
+// TestRollbackInsideUnit ends the transaction by a statement that says so, with
+// a code that otherwise leaves a transaction alone. What follows in the unit
+// would commit by itself.
+func TestRollbackInsideUnit(t *testing.T) {
+	t.Parallel()
+	for k := range 3 {
+		s, mem := storagetest.Open(t), &memory{}
+		var units []func(*storage.Tx) error
+		for i := range int64(3) {
+			var between func(*storage.Tx) error
+			if int(i) == k {
+				between = func(tx *storage.Tx) error {
+					if err := tx.PutOrRollback(i); err == nil {
+						t.Error("a row was there twice")
+					}
+					if err := tx.Put(1000, "after"); err == nil {
+						t.Error("a statement ran outside the transaction")
+					}
+					return nil
+				}
+			}
+			units = append(units, mem.unit(i, "v", between))
+		}
+		errs := s.Batch(units...)
+		if errs[k] == nil {
+			t.Errorf("unit %d was told it is durable", k)
+		}
+		mem.expect(t, s, errs)
+	}
+}
+
+// TestFullStatement meets a limit that ends a statement, not the transaction.
+func TestFullStatement(t *testing.T) {
+	t.Parallel()
+	s, mem := storagetest.Open(t), &memory{}
+	s.LimitPages(t, 20)
+	errs := s.Batch(
+		mem.unit(0, "v", nil),
+		mem.unit(1, "v", func(tx *storage.Tx) error {
+			if err := spill(tx); err == nil {
+				t.Error("the limit was not noticed")
+			}
+			return nil
+		}),
+		mem.unit(2, "v", nil))
+	if errs[1] == nil {
+		t.Error("a unit that swallowed a full disk was kept")
+	}
+	mem.expect(t, s, errs)
+	s.LimitPages(t, 1<<20)
+	put(t, s, 5)
+}
+
 func isWrite(c faultvfs.Call) bool { return c.Op == faultvfs.Write && c.WAL() }
 
 func isSync(c faultvfs.Call) bool { return c.Op == faultvfs.Sync && c.WAL() }
 
-// spill writes more than SQLite's cache holds, so that it must write the log
-// before COMMIT.
+// spill writes more than SQLite's small cache holds, so that it must write the
+// log before COMMIT.
 func spill(tx *storage.Tx) error {
-	value := strings.Repeat("x", 1<<20)
+	value := strings.Repeat("x", 64<<10)
 	for i := range int64(20) {
 		if err := tx.Put(2000+i, value); err != nil {
 			return err

@@ -42,6 +42,7 @@ type Options struct {
 	Strict bool
 
 	synchronous string // for a test that shows why it is FULL
+	cacheKiB    int    // for tests that make SQLite write before COMMIT
 }
 
 // Store is the open database.
@@ -64,6 +65,7 @@ type Store struct {
 	sweepers sweepers
 	count    counters
 	backup   *liveBackup // the leader's
+	walBound int64       // from which size on the leader resets the log
 	blamed   time.Time   // the leader's: the long read that was logged last, by its start
 	degraded atomic.Bool
 	closing  chan struct{} // closed when Close begins
@@ -109,15 +111,16 @@ func newStore(opt Options) *Store {
 	_, _ = sqlite.OFDLocking(true)
 	_, _ = sqlite.Fdatasync(true)
 	s := &Store{
-		name:    opt.ServerName,
-		dsn:     dsn{path: filepath.Join(opt.Dir, FileName), vfs: opt.VFS, synchronous: opt.synchronous},
-		now:     opt.Now,
-		log:     opt.Log.Named("storage"),
-		strict:  opt.Strict,
-		age:     ageClock{now: opt.Now, mono: opt.Mono},
-		die:     die,
-		closing: make(chan struct{}),
-		closed:  make(chan struct{}),
+		name:     opt.ServerName,
+		dsn:      dsn{path: filepath.Join(opt.Dir, FileName), vfs: opt.VFS, synchronous: opt.synchronous, cacheKiB: opt.cacheKiB},
+		now:      opt.Now,
+		log:      opt.Log.Named("storage"),
+		strict:   opt.Strict,
+		age:      ageClock{now: opt.Now, mono: opt.Mono},
+		die:      die,
+		walBound: walBound,
+		closing:  make(chan struct{}),
+		closed:   make(chan struct{}),
 	}
 	s.ownSweeps()
 	return s

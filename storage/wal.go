@@ -31,7 +31,7 @@ func (s *Store) boundWAL() {
 		return
 	}
 	size := s.walBytes()
-	if size < walBound || s.readers.longHeld(s, size) {
+	if size < s.walBound || s.readers.longHeld(s, size) {
 		return
 	}
 	held, all := s.readers.takeAll(walPatience)

@@ -163,6 +163,38 @@ func TestContextGovernsTheWaitOnly(t *testing.T) {
 	}
 }
 
+// TestCancelledAtTheLastMoment cancels a caller just when a leader may take its
+// unit: either it never ran, or its result is told.
+func TestCancelledAtTheLastMoment(t *testing.T) {
+	t.Parallel()
+	s := storagetest.Open(t)
+	var want []int64
+	for n := range int64(storagetest.Scale(300)) {
+		ctx, cancel := context.WithCancel(context.Background())
+		second := make(chan error)
+		err := s.Write(context.Background(), "first", func(*storage.Tx) error {
+			go func() {
+				second <- s.Write(ctx, "second", func(tx *storage.Tx) error { return tx.Put(n, "v") })
+			}()
+			s.WaitQueued(1)
+			go cancel()
+			runtime.Gosched()
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := <-second; err == nil {
+			want = append(want, n)
+		} else if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	if got := names(t, s); !slices.Equal(got, want) {
+		t.Errorf("%d rows, but %d callers were told that theirs is there", len(got), len(want))
+	}
+}
+
 // TestHookPanicEndsTheProcess replaces the end of the process by a note.
 func TestHookPanicEndsTheProcess(t *testing.T) {
 	t.Parallel()
