@@ -136,10 +136,10 @@ func (s *Server) serveControl(w http.ResponseWriter, r *http.Request, c *web.Cal
 		_ = http.NewResponseController(w).Flush() // the same
 	}
 	out, err := cmd(r.Context(), s, in, func(done, total int64) { say(line{Done: done, Total: total}) })
+	last := line{Result: out}
 	if err != nil {
-		say(line{Error: err.Error()})
-		return nil
+		last = line{Error: err.Error()}
 	}
-	say(line{Result: out})
+	say(last)
 	return nil
 }

@@ -28,9 +28,8 @@ var errBackupLost = errors.New("the writing connection was replaced meanwhile; t
 // backup is of the moment at which it ends, and neither holds a snapshot that
 // would keep the log from being reset nor starts over for a busy writer.
 type liveBackup struct {
-	b    *sqlite.Backup
-	dest driver.Conn
-	err  error // why it ended early
+	b   *sqlite.Backup
+	err error // why it ended early
 }
 
 // Backup writes a copy of the database to file, which must not exist, while

@@ -57,7 +57,6 @@ type crash struct {
 	p         *victim
 	senders   []*testserver.Client
 	receivers []*receiver
-	target    testserver.Messages // user and device, content to be filled in
 
 	fuse *fuse // burns down with each acknowledgement of the round
 

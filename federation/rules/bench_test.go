@@ -195,7 +195,7 @@ func TestDiamonds(t *testing.T) {
 // to be resolved without the history, where generations are stored.
 func TestResolveReadsLittle(t *testing.T) {
 	for _, version := range []matrix.RoomVersion{"2", "11", "12"} {
-		r, states := diamonds(t, version, 1000)
+		r, _ := diamonds(t, version, 1000)
 		create := "create "
 		if r.version.RoomIDFromCreate {
 			create = ""
@@ -203,7 +203,7 @@ func TestResolveReadsLittle(t *testing.T) {
 		r.add(pdu{id: "one", typ: "m.room.topic", sender: alice, content: `{}`, auth: create + "p1000 a1000"},
 			pdu{id: "two", typ: "m.room.topic", sender: alice, content: `{}`, auth: create + "p1000 a1000"})
 		state := r.state("create a1000 p1000")
-		states = []StateMap{r.state("create a1000 p1000 one"), r.state("create a1000 p1000 two")}
+		states := []StateMap{r.state("create a1000 p1000 one"), r.state("create a1000 p1000 two")}
 		src := r.indexed()
 		got := must(t)(Resolve(r.version, states, src))
 		if topic := (Key{Type: "m.room.topic"}); got[topic] != r.find("two") || len(got) != len(state)+1 {

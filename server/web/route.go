@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -153,7 +154,7 @@ func (t *table) find(r *http.Request) (found *route, vars map[string]string, all
 		if g.router.Match(r, &m) && m.MatchErr == nil {
 			return g.templates[m.Route].methods[r.Method], m.Vars, nil
 		}
-		if m.MatchErr == mux.ErrMethodMismatch {
+		if errors.Is(m.MatchErr, mux.ErrMethodMismatch) {
 			allow = append(allow, g.allowed(r)...)
 		}
 	}

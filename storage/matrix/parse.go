@@ -64,7 +64,7 @@ func ParseStored(v *Version, id EventID, stored []byte) (*Event, error) {
 	c.members = appendMembers(c.members, stored)
 	e := &Event{version: v, json: stored, hashOK: true}
 	if err := e.readHeader(c.dst, c.members); err != nil {
-		return nil, fmt.Errorf("stored event %s: %v", id, err) // not the caller's bad JSON
+		return nil, fmt.Errorf("stored event %s: %v", id, err) //nolint:errorlint // not the caller's bad JSON
 	}
 	if id == "" {
 		e.identify(c.dst, c.members)

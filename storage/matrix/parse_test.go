@@ -183,7 +183,7 @@ func TestCreateEventRoomID(t *testing.T) {
 		equal(t, e.HasRoomID(), false)
 
 		event["room_id"] = "!anything"
-		if e, err = ParseEvent(v, marshal(t, event)); err == nil {
+		if _, err = ParseEvent(v, marshal(t, event)); err == nil {
 			t.Error("a malformed room ID was taken")
 		}
 		event["room_id"] = string(roomFor(v))
