@@ -33,11 +33,8 @@ func (m *mirror) ack(device, upTo int64) bool {
 		e = m.add(device)
 		e.since = m.label
 	}
-	if e.loaded {
-		if upTo < e.first {
-			return false
-		}
-		upTo = min(upTo, e.last)
+	if e.loaded && upTo < e.first {
+		return false
 	}
 	if upTo > e.acked {
 		e.acked = upTo

@@ -162,6 +162,47 @@ func TestMessagesExpireOnTheAgeClock(t *testing.T) {
 	w.must(w.inbox.Check(t.Context()))
 }
 
+func TestAWrongWallClockExpiresNothing(t *testing.T) {
+	t.Parallel()
+	w, sleep := aged(t, Options{TTL: 10 * days})
+	w.register("alice")
+	_, bob := w.register("bob", "B")
+	sleep(-20_000 * days) // 1970
+	w.send(user("alice"), to("bob", "B", `{"n":1}`))
+	sleep(20_000 * days) // of which seven count
+	w.must(w.inbox.Sweep(t.Context()))
+	if got, _ := w.all(bob[0], 0); len(got) != 1 {
+		t.Errorf("after the clock was set: got %v, want the message", contents(got))
+	}
+	sleep(7 * days)
+	w.must(w.inbox.Sweep(t.Context()))
+	if got, _ := w.all(bob[0], 0); len(got) != 0 {
+		t.Errorf("after its time: got %v, want nothing", contents(got))
+	}
+}
+
+func TestFullestInboxes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Options{MaxMessages: 5})
+	w.register("alice")
+	w.register("bob", "B1", "B2")
+	for range 8 {
+		w.send(user("alice"), to("bob", "B2", `{"n":1}`))
+	}
+	w.send(user("alice"), to("bob", "*", `{"n":1}`))
+	w.must(w.store.Read(t.Context(), "test", func(rx *storage.Rx) error {
+		list, err := rx.FullestInboxes(10)
+		if err != nil {
+			return err
+		}
+		if len(list) != 2 || list[0].ID != "B2" || list[0].User != user("bob") || list[0].Messages+list[0].Evicted != 9 ||
+			list[0].Evicted == 0 || list[1].ID != "B1" || list[1].Messages != 1 || list[1].Evicted != 0 {
+			t.Errorf("got %+v", list)
+		}
+		return nil
+	}))
+}
+
 func TestSendersAreForgottenOnceNothingOfThemWaits(t *testing.T) {
 	t.Parallel()
 	w, sleep := aged(t, Options{})
@@ -231,5 +272,32 @@ func TestReceivedEDUsAreRememberedFor30Days(t *testing.T) {
 	w.must(w.inbox.Sweep(t.Context()))
 	if got := receive(edu); got != 4 {
 		t.Errorf("after 31 days: got %d messages, want 4", got)
+	}
+}
+
+func TestTransactionsAreKeptFor14Days(t *testing.T) {
+	t.Parallel()
+	w, sleep := aged(t, Options{})
+	scope := storage.TransactionScope{Principal: "x"}
+	w.write(func(tx *storage.Tx) error { return tx.RecordTransaction(scope, []byte(`{}`)) })
+	kept := func() bool {
+		w.must(w.inbox.Sweep(t.Context()))
+		err := w.store.Read(t.Context(), "test", func(rx *storage.Rx) error {
+			_, err := rx.FindTransaction(scope)
+			return err
+		})
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	sleep(1000 * days) // of which seven count
+	sleep(6 * days)
+	if !kept() {
+		t.Error("forgotten after 13 days")
+	}
+	sleep(2 * days)
+	if kept() {
+		t.Error("still there after 15 days")
 	}
 }
