@@ -19,6 +19,7 @@ type graph struct {
 	gens  Generations // nil: generations are computed from the whole chains
 	index map[matrix.EventID]int32
 	nodes []node
+	links []int32 // room for the nodes' auth
 }
 
 // node is one event. Its fields are there in three steps: known by ID, with a
@@ -54,17 +55,23 @@ func (g *graph) number(id matrix.EventID) int32 {
 // load reads the events of list that are not there yet, and learns the
 // generations of their auth events.
 func (g *graph) load(list []int32) error {
-	var todo []int32
-	var ids []matrix.EventID
+	missing := 0
+	for _, n := range list {
+		if !g.nodes[n].loaded {
+			missing++
+		}
+	}
+	if missing == 0 {
+		return nil
+	}
+	todo := make([]int32, 0, missing)
+	ids := make([]matrix.EventID, 0, missing)
 	for _, n := range list {
 		if node := &g.nodes[n]; !node.loaded {
 			node.loaded = true // here already, for lists that name an event twice
 			todo = append(todo, n)
 			ids = append(ids, node.id)
 		}
-	}
-	if len(ids) == 0 {
-		return nil
 	}
 	found, err := g.src.Events(ids)
 	if err != nil {
@@ -86,12 +93,17 @@ func (g *graph) link(n int32, s Stored) {
 		return
 	}
 	ids := s.Event.AuthEvents()
-	auth := make([]int32, 0, len(ids))
+	if cap(g.links)-len(g.links) < len(ids) {
+		g.links = make([]int32, 0, max(256, min(4*cap(g.links), 1<<14), len(ids)))
+	}
+	auth := g.links[len(g.links):len(g.links):cap(g.links)]
 	for _, id := range ids {
 		if a := g.number(id); !slices.Contains(auth, a) {
 			auth = append(auth, a)
 		}
 	}
+	auth = slices.Clip(auth)
+	g.links = g.links[:len(g.links)+len(auth)]
 	node := &g.nodes[n] // only now: number may have moved the nodes
 	node.ev, node.standing, node.auth = s.Event, s.Standing, auth
 }

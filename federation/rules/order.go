@@ -81,15 +81,15 @@ func (a ranked) compare(b ranked) int {
 // algorithm. Events between those of X order them too, but are not listed:
 // they count as placed once everything they cite is.
 func (r *resolver) powerOrder(p *powerSet) []int32 {
-	place := make(map[int32]int32, len(p.around)) // number of an event in around
+	place := make([]int32, len(r.g.nodes)) // by event: its number in around, from 1 on
 	for i, n := range p.around {
-		place[n] = int32(i)
+		place[n] = int32(i) + 1
 	}
 	citedBy := make([][]int32, len(p.around))
 	waits := make([]int32, len(p.around)) // for so many auth events
 	for i, n := range p.around {
 		for _, a := range r.g.nodes[n].auth {
-			if j, ok := place[a]; ok {
+			if j := place[a] - 1; j >= 0 {
 				citedBy[j] = append(citedBy[j], int32(i))
 				waits[i]++
 			}
@@ -127,7 +127,7 @@ func (r *resolver) powerOrder(p *powerSet) []int32 {
 		}
 		n := ready.pop().n
 		order = append(order, n)
-		through = append(through, place[n])
+		through = append(through, place[n]-1)
 	}
 }
 

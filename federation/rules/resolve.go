@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"hearth/storage/matrix"
 )
@@ -58,7 +59,6 @@ func newResolver(v *matrix.Version, states []StateMap, src Source) *resolver {
 		g:            newGraph(src, len(states[0])+64),
 		version:      v,
 		unconflicted: make(map[Key]int32, len(states[0])),
-		state:        make(map[Key]int32),
 	}
 }
 
@@ -130,6 +130,7 @@ func (r *resolver) findFullConflictedSet(states []StateMap) error {
 			}
 		}
 	}
+	r.state = make(map[Key]int32, len(r.full)/2)
 	return r.loadAround()
 }
 
@@ -141,13 +142,21 @@ func (r *resolver) split(states []StateMap) (*authDifference, error) {
 			r.unconflicted[k] = r.g.number(id)
 		}
 	}
+	type place struct {
+		n     int32
+		state int
+	}
+	var places []place
 	var seen bitset
-	for _, s := range states {
+	for i, s := range states {
+		places = slices.Grow(places, len(s)-len(r.unconflicted))
 		for k, id := range s {
 			if _, ok := r.unconflicted[k]; ok {
 				continue
 			}
-			if n := r.g.number(id); seen.add(n) {
+			n := r.g.number(id)
+			places = append(places, place{n, i})
+			if seen.add(n) {
 				r.conflicted = append(r.conflicted, n)
 			}
 		}
@@ -156,12 +165,8 @@ func (r *resolver) split(states []StateMap) (*authDifference, error) {
 		return nil, err
 	}
 	d := newAuthDifference(r.g, len(states))
-	for i, s := range states {
-		for k, id := range s {
-			if _, ok := r.unconflicted[k]; !ok {
-				d.put(r.g.number(id), i)
-			}
-		}
+	for _, p := range places {
+		d.put(p.n, p.state)
 	}
 	return d, nil
 }
@@ -221,8 +226,13 @@ func (r *resolver) subgraph() ([]int32, error) {
 // where that is nobody's auth event.
 func (r *resolver) loadAround() error {
 	var list []int32
+	var seen bitset
 	for _, n := range r.full {
-		list = append(list, r.g.nodes[n].auth...)
+		for _, a := range r.g.nodes[n].auth {
+			if seen.add(a) {
+				list = append(list, a)
+			}
+		}
 	}
 	if err := r.g.load(list); err != nil {
 		return err
