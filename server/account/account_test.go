@@ -269,13 +269,19 @@ func TestInteractionsAreBoundedPerUser(t *testing.T) {
 		return c.Session
 	}
 	quiet := begin("@quiet:hs.test")
+	var last []string
 	for range 5000 {
-		begin("@loud:hs.test")
+		last = append(last, begin("@loud:hs.test"))
+	}
+	for i, session := range last[len(last)-20:] {
+		if got, want := f.Awaits(session, StagePassword), i >= 20-maxUserFlows; got != want {
+			t.Errorf("session %d of the last 20 is open: %v", i+1, got)
+		}
 	}
 	if !f.Awaits(quiet, StagePassword) {
 		t.Fatal("the quiet user's session is gone")
 	}
-	if n := len(f.interactions.items); n > maxUserFlows+2 {
+	if n := len(f.interactions.items); n != maxUserFlows+1 {
 		t.Fatalf("%d sessions", n)
 	}
 }

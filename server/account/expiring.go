@@ -71,13 +71,15 @@ func (e *expiring[V]) take(key string) (v V, ok bool) {
 	return v, ok
 }
 
-// removeIf removes the values that fn names.
+// removeIf removes the values that fn names; it is asked of the newest first.
 func (e *expiring[V]) removeIf(fn func(V) bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for key, el := range e.items {
-		if fn(el.Value.(*held[V]).value) {
-			e.drop(key)
+	for el := e.order.Back(); el != nil; {
+		h := el.Value.(*held[V])
+		el = el.Prev()
+		if fn(h.value) {
+			e.drop(h.key)
 		}
 	}
 }

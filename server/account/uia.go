@@ -107,7 +107,7 @@ func (a *Accounts) Interact(ctx context.Context, in Interaction) (p Proven, resu
 			return Proven{s.Request, s.regToken}, func() { a.interactions.put(s.id, s) }, nil, nil
 		}
 	}
-	return Proven{}, nil, a.challenge(s, in, refusal), nil
+	return Proven{}, nil, a.challenge(s, refusal), nil
 }
 
 // session finds the session the client names, if it is for the same thing, or begins one.
@@ -143,14 +143,15 @@ func (a *Accounts) begin(in Interaction) *interaction {
 	return s
 }
 
-// dropExcess keeps one user from driving out the sessions of others.
+// dropExcess keeps one user from driving out the sessions of others: the oldest
+// of that user's own go.
 func (a *Accounts) dropExcess(user matrix.UserID) {
 	n := 0
 	a.interactions.removeIf(func(s *interaction) bool {
 		if s.User == user {
 			n++
 		}
-		return s.User == user && n > maxUserFlows
+		return s.User == user && n >= maxUserFlows
 	})
 }
 
@@ -258,8 +259,8 @@ func (s *interaction) whole() bool {
 	return slices.ContainsFunc(s.Flows, func(f Flow) bool { return slices.Equal(f.Stages, s.completed) })
 }
 
-func (a *Accounts) challenge(s *interaction, in Interaction, refusal *matrix.Error) *Challenge {
-	c := &Challenge{Flows: in.Flows, Params: in.Params, Session: s.id, Completed: a.completed(s.id)}
+func (a *Accounts) challenge(s *interaction, refusal *matrix.Error) *Challenge {
+	c := &Challenge{Flows: s.Flows, Params: s.Params, Session: s.id, Completed: a.completed(s.id)}
 	if c.Params == nil {
 		c.Params = map[string]any{}
 	}
