@@ -104,7 +104,7 @@ func openParts(ctx context.Context, cfg config.Config, log *zap.Logger, opts []O
 		SyncBatch:   cfg.ToDevice.SyncBatch,
 		MirrorBytes: int64(cfg.ToDevice.MirrorBytes),
 	}, log)
-	s.outbox = outbox.New(store, outbox.Options{
+	s.outbox = outbox.New(store, nil, outbox.Options{
 		Enabled:                cfg.Security.Federation.Enabled,
 		MaxBytesPerDestination: int64(cfg.Federation.MaxQueuedBytesPerServer),
 	}, log)

@@ -24,21 +24,27 @@ var ErrFull = errors.New("outbox: full")
 
 // Options bound the queues. A zero value means the default, except Enabled.
 type Options struct {
-	Enabled                bool          // false: there are no other servers
-	MaxBytesPerDestination int64         // of one queue; default 256 MiB
-	MaxBytes               int64         // of all queues together; default 1 GiB
-	TTL                    time.Duration // age on the age clock at which an item is given up; default 14 days
+	Enabled                bool             // false: there are no other servers
+	MaxBytesPerDestination int64            // of one queue; default 256 MiB
+	MaxBytes               int64            // of all queues together; default 1 GiB
+	TTL                    time.Duration    // age on the age clock at which an item is given up; default 14 days
+	Concurrency            int              // destinations sent to at once; default 64
+	TransactionBytes       int64            // EDUs of one transaction; default 2 MiB
+	Now                    func() time.Time // wall clock, for the times of attempts; default time.Now
 }
 
 // Queue is the queues to all destinations.
 type Queue struct {
-	store *storage.Store
-	opt   Options
-	log   *zap.Logger
+	store   *storage.Store
+	sender  Sender
+	opt     Options
+	log     *zap.Logger
+	courier courier
+	count   counters
 }
 
-// New makes the queues of a store.
-func New(s *storage.Store, opt Options, log *zap.Logger) *Queue {
+// New makes the queues of a store. Run delivers them with sender.
+func New(s *storage.Store, sender Sender, opt Options, log *zap.Logger) *Queue {
 	if log == nil {
 		log = zap.NewNop()
 	}
@@ -51,7 +57,16 @@ func New(s *storage.Store, opt Options, log *zap.Logger) *Queue {
 	if opt.TTL == 0 {
 		opt.TTL = 14 * 24 * time.Hour
 	}
-	return &Queue{store: s, opt: opt, log: log.Named("outbox")}
+	if opt.Concurrency == 0 {
+		opt.Concurrency = 64
+	}
+	if opt.TransactionBytes == 0 {
+		opt.TransactionBytes = 2 << 20
+	}
+	if opt.Now == nil {
+		opt.Now = time.Now //nolint:forbidigo // the default of the injected clock
+	}
+	return &Queue{store: s, sender: sender, opt: opt, log: log.Named("outbox"), courier: newCourier()}
 }
 
 // Messages are the contents for users of other servers: server, user, then
@@ -124,6 +139,7 @@ func (q *Queue) push(tx *storage.Tx, server matrix.ServerName, sender int64, edu
 			return err
 		}
 	}
+	tx.AfterCommit(func() { q.courier.kick(server) })
 	return nil
 }
 
@@ -169,6 +185,7 @@ func (q *Queue) Sweep(ctx context.Context) error {
 		sum += n
 	}
 	if sum > 0 {
+		q.count.expired.Add(sum)
 		q.log.Warn("items for other servers given up for their age", zap.Int64("items", sum))
 	}
 	return q.store.Write(ctx, "forget destinations", func(tx *storage.Tx) error {

@@ -46,7 +46,7 @@ func (w *world) open() {
 		Dir: w.dir, ServerName: "here.test", Now: func() time.Time { return w.clock },
 	})
 	w.must(err)
-	w.store, w.queue = s, New(s, w.opt, nil)
+	w.store, w.queue = s, New(s, nil, w.opt, nil)
 }
 
 // sleep lets time pass while the server is off: the age clock trusts seven days of it.

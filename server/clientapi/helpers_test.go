@@ -73,7 +73,7 @@ func newSite(t *testing.T, change ...func(*account.Options, *clientapi.Options))
 	opt.DeviceDeleted = func(tx *storage.Tx, device int64) error { box.Drop(tx, device); return nil }
 	s.store, s.accounts = store, account.New(store, opt, log)
 	api := clientapi.New(clientapi.Deps{
-		Store: store, Accounts: s.accounts, Inbox: box, Outbox: outbox.New(store, outbox.Options{}, log),
+		Store: store, Accounts: s.accounts, Inbox: box, Outbox: outbox.New(store, nil, outbox.Options{}, log),
 		Syncer: syncer.New(store, box, log, syncer.Options{}), Options: own, Log: log,
 	})
 	k := web.New(web.Options{Auth: s.accounts, Log: log})
