@@ -15,9 +15,11 @@ import (
 var (
 	testInsert = stmt(`INSERT INTO meta (name, value) VALUES ('test ' || ?, ?)`)
 	testOrEnd  = stmt(`INSERT OR ROLLBACK INTO meta (name, value) VALUES ('test ' || ?, 'v')`)
-	testCount  = stmt(`SELECT count(*) FROM meta WHERE name LIKE 'test %'`)
-	testList   = stmt(`SELECT name, value FROM meta WHERE name LIKE 'test %' ORDER BY CAST(substr(name, 6) AS INTEGER)`)
-	testBad    = stmt(`INSERT INTO meta (name, value) VALUES (?, NULL)`)
+	testMany   = stmt(`WITH RECURSIVE n (n) AS (VALUES (?1) UNION ALL SELECT n + 1 FROM n WHERE n < ?1 + ?2)
+		INSERT INTO meta (name, value) SELECT 'test ' || n, hex(zeroblob(1000)) FROM n`)
+	testCount = stmt(`SELECT count(*) FROM meta WHERE name LIKE 'test %'`)
+	testList  = stmt(`SELECT name, value FROM meta WHERE name LIKE 'test %' ORDER BY CAST(substr(name, 6) AS INTEGER)`)
+	testBad   = stmt(`INSERT INTO meta (name, value) VALUES (?, NULL)`)
 )
 
 // Put inserts test row n.
@@ -29,6 +31,12 @@ func (t *Tx) Put(n int64, value string) error {
 // PutOrRollback inserts test row n, and ends the transaction if it is there.
 func (t *Tx) PutOrRollback(n int64) error {
 	_, err := t.exec(testOrEnd, n)
+	return err
+}
+
+// PutMany inserts many rows, from n on, by one statement.
+func (t *Tx) PutMany(n, count int64) error {
+	_, err := t.exec(testMany, n, count)
 	return err
 }
 

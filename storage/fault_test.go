@@ -201,12 +201,15 @@ func TestFullStatement(t *testing.T) {
 	errs := s.Batch(
 		mem.unit(0, "v", nil),
 		mem.unit(1, "v", func(tx *storage.Tx) error {
-			if err := spill(tx); err == nil {
+			if err := tx.PutMany(2000, 200); err == nil {
 				t.Error("the limit was not noticed")
 			}
 			return nil
 		}),
 		mem.unit(2, "v", nil))
+	if errs[0] != nil || errs[2] != nil {
+		t.Errorf("the other units: %v, %v", errs[0], errs[2])
+	}
 	if errs[1] == nil {
 		t.Error("a unit that swallowed a full disk was kept")
 	}

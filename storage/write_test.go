@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -163,35 +164,37 @@ func TestContextGovernsTheWaitOnly(t *testing.T) {
 	}
 }
 
-// TestCancelledAtTheLastMoment cancels a caller just when a leader may take its
-// unit: either it never ran, or its result is told.
-func TestCancelledAtTheLastMoment(t *testing.T) {
+// TestCancelledWhenTaken cancels a caller after a leader took its unit and
+// before it runs: it is waited for, and told that it is durable.
+func TestCancelledWhenTaken(t *testing.T) {
 	t.Parallel()
-	s := storagetest.Open(t)
-	var want []int64
-	for n := range int64(storagetest.Scale(300)) {
-		ctx, cancel := context.WithCancel(context.Background())
-		second := make(chan error)
-		err := s.Write(context.Background(), "first", func(*storage.Tx) error {
-			go func() {
-				second <- s.Write(ctx, "second", func(tx *storage.Tx) error { return tx.Put(n, "v") })
-			}()
-			s.WaitQueued(1)
-			go cancel()
-			runtime.Gosched()
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	var armed atomic.Bool
+	s := storagetest.Open(t, func(o *storage.Options) {
+		o.Now = func() time.Time { // read once per unit, at that moment
+			if armed.CompareAndSwap(true, false) {
+				cancel()
+				for range 1000 {
+					runtime.Gosched() // let the caller see it
+				}
+			}
+			return time.Now()
 		}
-		if err := <-second; err == nil {
-			want = append(want, n)
-		} else if !errors.Is(err, context.Canceled) {
-			t.Fatal(err)
-		}
+	})
+	second := make(chan error, 1)
+	err := s.Write(context.Background(), "first", func(*storage.Tx) error {
+		go func() {
+			second <- s.Write(ctx, "second", func(tx *storage.Tx) error { return tx.Put(0, "v") })
+		}()
+		s.WaitQueued(1)
+		armed.Store(true)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got := names(t, s); !slices.Equal(got, want) {
-		t.Errorf("%d rows, but %d callers were told that theirs is there", len(got), len(want))
+	if err := <-second; err != nil || rowsFrom0(t, s) != 1 {
+		t.Errorf("told %v, %d rows", err, rowsFrom0(t, s))
 	}
 }
 
