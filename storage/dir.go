@@ -7,20 +7,30 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"go.uber.org/zap"
 )
 
-// makeDir creates the data directory. Its name must be durable before anything
-// in it can be, so its parent is synced.
+// makeDir creates the data directory. Each name on the way to it must be durable
+// before anything in it can be, so the directories they lie in are synced.
 func makeDir(dir string) error {
-	if _, err := os.Stat(dir); err == nil {
-		return nil
+	var parents []string
+	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
+		if _, err := os.Stat(d); err == nil || d == filepath.Dir(d) {
+			break
+		}
+		parents = append(parents, filepath.Dir(d))
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("create the data directory: %w", err)
 	}
-	return syncDir(filepath.Dir(filepath.Clean(dir)))
+	for _, p := range parents {
+		if err := syncDir(p); err != nil {
+			return fmt.Errorf("create the data directory: %w", err)
+		}
+	}
+	return nil
 }
 
 // prepareFile makes sure that the database file exists, is ours alone, and has
@@ -29,6 +39,10 @@ func (s *Store) prepareFile() error {
 	f, err := os.OpenFile(s.dsn.path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return fmt.Errorf("open the database: %w", err)
+	}
+	// A file that was copied here may be readable by others; keys are in it.
+	if err := f.Chmod(0o600); err != nil && runtime.GOOS != "windows" {
+		return errors.Join(fmt.Errorf("protect the database: %w", err), f.Close())
 	}
 	var header [20]byte
 	n, err := io.ReadFull(f, header[:])
