@@ -49,16 +49,29 @@ func hasOddNumber(v any) bool {
 // ours ("" where we allow), or "" if none does.
 func mautrixFault(r *refRoom, ref *refEvent, view refState, ours, theirs string) string {
 	content := ref.content()
-	target, _ := ref.stateKey()
 	via, hasVia := content["join_authorised_via_users_server"]
 	_, viaIsString := via.(string)
 	power := view[refKey{"m.room.power_levels", ""}]
 	joinRules := view[refKey{"m.room.join_rules", ""}]
+	// Rule 3 (v12: 4) asks whether m.federate is false. mautrix decodes the create event
+	// for the power levels too, and fails if m.federate is no boolean.
+	if create := r.createIn(ref, view); create != nil && strings.Contains(theirs, "field .m.federate of type bool") {
+		if _, isString := create.content()["m.federate"].(string); isString && ours == "" {
+			return "m.federate that is a string"
+		}
+	}
 	switch ref.typ() {
 	case "m.room.create":
 		// Rule 1.3 asks content.room_version. mautrix asks the version it was called with.
 		if ours == "1.3" && theirs == "allowed" {
 			return "1.3 is not asked of the content"
+		}
+		// "Each string passes the same user ID validation applied to sender".
+		list, _ := content["additional_creators"].([]any)
+		for _, u := range list {
+			if s, ok := u.(string); ok && looseUserID(s) && ours == "1.4" && theirs == "allowed" {
+				return "additional creator without a valid server name"
+			}
 		}
 	case "m.room.aliases":
 		// Rule 4 of room versions 3 to 5: mautrix has no such rule.
@@ -81,11 +94,6 @@ func mautrixFault(r *refRoom, ref *refEvent, view refState, ours, theirs string)
 				return "join_rule that is no string taken for invite"
 			}
 		}
-		// Rule 5.2.1 (v6: 4.2.1, v8: 4.3.1, v12: 5.3.1) does not ask how many auth_events there are.
-		if prev := ref.refs("prev_events"); ours == "" && len(prev) == 1 && len(ref.refs("auth_events")) > 1 &&
-			r.events[prev[0]].typ() == "m.room.create" && target == r.creator(r.createIn(ref, view)) {
-			return "creator's first join with more than one auth event"
-		}
 		if third, ok := content["third_party_invite"].(map[string]any); ok && ours == "" {
 			signed, _ := third["signed"].(map[string]any)
 			switch {
@@ -107,7 +115,7 @@ func mautrixFault(r *refRoom, ref *refEvent, view refState, ours, theirs string)
 		}
 		// "Keys that are valid user IDs": the part after the colon is a server name.
 		for user := range users {
-			if !refValidUserID(user) && strings.Contains(user, ":") && ours != "" && theirs == "allowed" {
+			if looseUserID(user) && ours != "" && theirs == "allowed" {
 				return "users key without a valid server name"
 			}
 		}
@@ -117,7 +125,7 @@ func mautrixFault(r *refRoom, ref *refEvent, view refState, ours, theirs string)
 		}
 		// The comparison with the sender's level dereferences the new level of an entry
 		// that is being removed.
-		if power != nil && strings.HasPrefix(theirs, "panic: ") && strings.Contains(theirs, "nil pointer") {
+		if ours != "" && power != nil && strings.HasPrefix(theirs, "panic: ") && strings.Contains(theirs, "nil pointer") {
 			old, _ := power.content()["users"].(map[string]any)
 			for user := range old {
 				if _, kept := users[user]; !kept {
@@ -127,4 +135,10 @@ func mautrixFault(r *refRoom, ref *refEvent, view refState, ours, theirs string)
 		}
 	}
 	return ""
+}
+
+// looseUserID tells user IDs whose server name is none: mautrix wants only that there
+// is something after the colon.
+func looseUserID(s string) bool {
+	return strings.HasPrefix(s, "@") && refDomain(s) != "" && !refValidUserID(s)
 }

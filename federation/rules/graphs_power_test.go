@@ -31,11 +31,19 @@ func (g *graph) firstPowerLevels(creator string) map[string]any {
 			}
 		}
 	}
-	content := map[string]any{"users": users, "events": map[string]any{"m.room.power_levels": pick(g, 50, 100)}}
+	// Some levels are above some of those who may change them.
+	content := map[string]any{"users": users, "events": map[string]any{"m.room.power_levels": pick(g, 50, 50, 100)}}
 	for _, name := range graphLevelNames {
-		if g.chance(0.3) {
+		switch high := name == "ban" || name == "redact"; {
+		case g.chance(0.3):
 			content[name] = pick(g, 0, 0, 25, 50)
+		case high && g.chance(0.5):
+			content[name] = pick(g, 75, 100)
 		}
+	}
+	if g.chance(0.5) {
+		content["events"].(map[string]any)["m.room.name"] = 75
+		content["notifications"] = map[string]any{"room": pick(g, 50, 75, 100)}
 	}
 	return g.powerLevelsEvent(creator, content)
 }
