@@ -72,7 +72,7 @@ func refCandidates(states []refState, key refKey) []*refEvent {
 //
 // A conflict is between different event IDs for one key; a key that only some
 // states have is none. The text does not say in which order two members' conflicts
-// are resolved, nor whether the one sees the other's result. See v1Order.
+// are resolved, nor whether the one sees the other's result: see TestSettledV1Members.
 func (r *refRoom) resolveV1(states []refState) refState {
 	// Start by setting R to the union of the states, excluding any conflicting events.
 	result := refState{}
