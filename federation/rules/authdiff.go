@@ -94,7 +94,7 @@ func (d *authDifference) walk() (candidates []int32, err error) {
 			if c := d.of(d.chain, n).count(); c > 0 && c < d.total {
 				candidates = append(candidates, n)
 			}
-			for _, a := range d.g.nodes[n].auth {
+			for _, a := range d.g.auth(n) {
 				d.pass(n, a)
 			}
 		}
@@ -166,7 +166,7 @@ func (d *authDifference) common(unconflicted map[Key]int32, candidates []int32) 
 			}
 			var next []int32
 			for _, n := range visit {
-				for _, a := range d.g.nodes[n].auth {
+				for _, a := range d.g.auth(n) {
 					if d.g.nodes[a].gen < floor || !reached.add(a) {
 						continue
 					}

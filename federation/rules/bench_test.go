@@ -161,7 +161,7 @@ func BenchmarkDiamonds(b *testing.B) {
 		src := r.indexed()
 		b.ReportAllocs()
 		for b.Loop() {
-			rs := newResolver(r.version, states, src)
+			rs := newResolver(r.version, src)
 			if _, err := rs.split(states); err != nil {
 				b.Fatal(err)
 			}

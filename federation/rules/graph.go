@@ -19,24 +19,39 @@ type graph struct {
 	gens  Generations // nil: generations are computed from the whole chains
 	index map[matrix.EventID]int32
 	nodes []node
-	links []int32 // room for the nodes' auth
+	links []int32 // the nodes' auth events
 }
 
 // node is one event. Its fields are there in three steps: known by ID, with a
-// generation, and loaded.
+// generation, and loaded. What each step of a resolution asks of every event
+// is kept here, as events themselves lie scattered in memory.
 type node struct {
 	id       matrix.EventID
 	ev       *matrix.Event // nil: not loaded, or missing
-	auth     []int32       // once loaded: its auth events
 	gen      int64
-	power    int32 // number of the power levels among auth, see powerAuth
+	ts       int64 // origin_server_ts
+	authFrom int32 // where its auth events are in links
+	authTo   int32
+	levels   int32 // number of the power levels among them, see citedLevels
 	standing Standing
-	loaded   bool
-	powered  bool // power is valid
+	is       traits
 }
 
+// traits is what is known of an event.
+type traits uint8
+
+const (
+	loaded      traits = 1 << iota // the source was asked for it
+	usable                         // it may take part in a resolution
+	powerEvent                     // see isPowerEvent
+	powerLevels                    // it is m.room.power_levels with an empty state key
+	levelsKnown                    // levels is valid
+)
+
+func (t traits) has(x traits) bool { return t&x != 0 }
+
 func newGraph(src Source, size int) *graph {
-	g := &graph{src: src, index: make(map[matrix.EventID]int32, size), nodes: make([]node, 0, size)}
+	g := &graph{src: src, index: make(map[matrix.EventID]int32, size), nodes: make([]node, 0, size), links: make([]int32, 0, 4*size)}
 	g.gens, _ = src.(Generations)
 	return g
 }
@@ -57,7 +72,7 @@ func (g *graph) number(id matrix.EventID) int32 {
 func (g *graph) load(list []int32) error {
 	missing := 0
 	for _, n := range list {
-		if !g.nodes[n].loaded {
+		if !g.nodes[n].is.has(loaded) {
 			missing++
 		}
 	}
@@ -67,8 +82,8 @@ func (g *graph) load(list []int32) error {
 	todo := make([]int32, 0, missing)
 	ids := make([]matrix.EventID, 0, missing)
 	for _, n := range list {
-		if node := &g.nodes[n]; !node.loaded {
-			node.loaded = true // here already, for lists that name an event twice
+		if node := &g.nodes[n]; !node.is.has(loaded) {
+			node.is |= loaded // here already, for lists that name an event twice
 			todo = append(todo, n)
 			ids = append(ids, node.id)
 		}
@@ -89,23 +104,34 @@ func (g *graph) load(list []int32) error {
 
 // link stores an event and numbers its auth events.
 func (g *graph) link(n int32, s Stored) {
-	if s.Event == nil {
+	ev := s.Event
+	if ev == nil {
 		return
 	}
-	ids := s.Event.AuthEvents()
-	if cap(g.links)-len(g.links) < len(ids) {
-		g.links = make([]int32, 0, max(256, min(4*cap(g.links), 1<<14), len(ids)))
-	}
-	auth := g.links[len(g.links):len(g.links):cap(g.links)]
-	for _, id := range ids {
-		if a := g.number(id); !slices.Contains(auth, a) {
-			auth = append(auth, a)
+	from := len(g.links)
+	for _, id := range ev.AuthEvents() {
+		if a := g.number(id); !slices.Contains(g.links[from:], a) {
+			g.links = append(g.links, a)
 		}
 	}
-	auth = slices.Clip(auth)
-	g.links = g.links[:len(g.links)+len(auth)]
 	node := &g.nodes[n] // only now: number may have moved the nodes
-	node.ev, node.standing, node.auth = s.Event, s.Standing, auth
+	node.ev, node.standing, node.ts = ev, s.Standing, ev.OriginServerTS()
+	node.authFrom, node.authTo = int32(from), int32(len(g.links))
+	if _, isState := ev.StateKey(); isState && s.Standing != RejectedByAuth {
+		node.is |= usable
+	}
+	if isPowerEvent(ev) {
+		node.is |= powerEvent
+	}
+	if ev.IsState(matrix.TypePowerLevels, "") {
+		node.is |= powerLevels
+	}
+}
+
+// auth is the auth events of a loaded event, none of one that is missing.
+func (g *graph) auth(n int32) []int32 {
+	node := &g.nodes[n]
+	return g.links[node.authFrom:node.authTo]
 }
 
 // learn asks the source for the generations of the nodes from number old on.
@@ -166,7 +192,7 @@ func (g *graph) computeGenerations() error {
 				stack = stack[:len(stack)-1]
 			case node.gen == open: // all its auth events are done
 				gen := int64(1)
-				for _, a := range node.auth {
+				for _, a := range g.auth(n) {
 					if g.nodes[a].gen == open {
 						return fmt.Errorf("state resolution: %w: %s", errCycle, node.id)
 					}
@@ -176,7 +202,7 @@ func (g *graph) computeGenerations() error {
 				stack = stack[:len(stack)-1]
 			default:
 				node.gen = open
-				for _, a := range node.auth {
+				for _, a := range g.auth(n) {
 					switch g.nodes[a].gen {
 					case 0:
 						stack = append(stack, a)
@@ -207,7 +233,7 @@ func (g *graph) reach(roots []int32, floor int64) ([]int32, error) {
 		}
 		done = len(list)
 		for _, n := range level {
-			for _, a := range g.nodes[n].auth {
+			for _, a := range g.auth(n) {
 				if g.nodes[a].gen >= floor && seen.add(a) {
 					list = append(list, a)
 				}
@@ -232,7 +258,7 @@ func (g *graph) lowest(list []int32) int64 {
 func (g *graph) missing(list []int32) error {
 	var ids []matrix.EventID
 	for _, n := range list {
-		if node := &g.nodes[n]; node.loaded && node.ev == nil {
+		if node := &g.nodes[n]; node.is.has(loaded) && node.ev == nil {
 			ids = append(ids, node.id)
 		}
 	}

@@ -112,7 +112,7 @@ func TestGraphSets(t *testing.T) {
 		r, states := tangle(t)
 		wantDifference := plainDifference(r, states)
 		for _, src := range []Source{r, r.indexed()} {
-			rs := newResolver(r.version, states, src)
+			rs := newResolver(r.version, src)
 			d, err := rs.split(states)
 			if err != nil {
 				t.Fatal(err)
@@ -142,7 +142,7 @@ func TestGraphSets(t *testing.T) {
 func TestPowerOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, states := tangle(t)
-		rs := newResolver(r.version, states, r.indexed())
+		rs := newResolver(r.version, r.indexed())
 		if err := rs.findFullConflictedSet(states); err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,7 @@ import "hearth/storage/matrix"
 // the state so far enter it, in order. Room Version 2, "Iterative auth checks".
 //
 // auth_events are not judged again: an event whose auth_events break the rules
-// was rejected on receipt, and such events are not here (see usable).
+// was rejected on receipt, and such events are not here.
 func (r *resolver) apply(order []int32) error {
 	if err := r.loadUnconflicted(order); err != nil {
 		return err
@@ -38,7 +38,7 @@ func (r *resolver) loadUnconflicted(order []int32) error {
 	for _, n := range order {
 		keys = appendAuthKeys(keys[:0], r.g.nodes[n].ev)
 		for _, k := range keys {
-			if n, ok := r.unconflicted[k]; ok && !r.g.nodes[n].loaded {
+			if n, ok := r.unconflicted[k]; ok && !r.g.nodes[n].is.has(loaded) {
 				list = append(list, n)
 			}
 		}
@@ -70,12 +70,12 @@ type eventView struct {
 func (v *eventView) Event(typ, stateKey string) *matrix.Event {
 	r := v.r
 	if n, ok := r.lookup(Key{typ, stateKey}); ok {
-		if !r.g.nodes[n].loaded && r.err == nil {
+		if !r.g.nodes[n].is.has(loaded) && r.err == nil {
 			r.err = r.g.load([]int32{n})
 		}
 		return r.g.nodes[n].ev
 	}
-	for _, a := range r.g.nodes[v.node].auth {
+	for _, a := range r.g.auth(v.node) {
 		node := &r.g.nodes[a]
 		if node.ev != nil && node.standing == Accepted && node.ev.IsState(typ, stateKey) {
 			return node.ev

@@ -21,7 +21,7 @@ type powerSet struct {
 func (r *resolver) powerEvents() (*powerSet, error) {
 	var roots []int32
 	for _, n := range r.full {
-		if isPowerEvent(r.g.nodes[n].ev) {
+		if r.g.nodes[n].is.has(powerEvent) {
 			roots = append(roots, n)
 		}
 	}
@@ -88,7 +88,7 @@ func (r *resolver) powerOrder(p *powerSet) []int32 {
 	citedBy := make([][]int32, len(p.around))
 	waits := make([]int32, len(p.around)) // for so many auth events
 	for i, n := range p.around {
-		for _, a := range r.g.nodes[n].auth {
+		for _, a := range r.g.auth(n) {
 			if j := place[a] - 1; j >= 0 {
 				citedBy[j] = append(citedBy[j], int32(i))
 				waits[i]++
@@ -103,8 +103,8 @@ func (r *resolver) powerOrder(p *powerSet) []int32 {
 			through = append(through, i)
 			return
 		}
-		ev := r.g.nodes[n].ev
-		ready.push(ranked{n, r.senderPower(n), ev.OriginServerTS(), ev.ID()})
+		node := &r.g.nodes[n]
+		ready.push(ranked{n, r.senderPower(n), node.ts, node.id})
 	}
 	for i := range waits {
 		if waits[i] == 0 {
@@ -133,12 +133,11 @@ func (r *resolver) powerOrder(p *powerSet) []int32 {
 
 // senderPower is the power level of an event's sender by its own auth events.
 func (r *resolver) senderPower(n int32) int64 {
-	node := &r.g.nodes[n]
 	levels, create := unset, (*matrix.CreateContent)(nil)
 	if r.create != nil {
 		create = r.create.Create()
 	}
-	for _, a := range node.auth {
+	for _, a := range r.g.auth(n) {
 		switch ev := r.g.nodes[a].ev; {
 		case ev == nil:
 		case ev.IsState(matrix.TypePowerLevels, ""):
@@ -147,7 +146,7 @@ func (r *resolver) senderPower(n int32) int64 {
 			create = ev.Create()
 		}
 	}
-	return powerOf(r.version, create, levels, node.ev.Sender())
+	return powerOf(r.version, create, levels, r.g.nodes[n].ev.Sender())
 }
 
 // mainlineOrder sorts list by the mainline of the power levels in the
@@ -199,7 +198,7 @@ func (m *mainline) positionOf(n int32) (int64, error) {
 	var path []int32
 	position := int64(offMainline)
 	for {
-		cited, err := m.g.citedPower(n)
+		cited, err := m.g.citedLevels(n)
 		if err != nil {
 			return 0, err
 		}
@@ -232,7 +231,7 @@ func (m *mainline) extend(gen int64) error {
 		if m.g.nodes[tail].gen <= gen {
 			return nil
 		}
-		next, err := m.g.citedPower(tail)
+		next, err := m.g.citedLevels(tail)
 		if err != nil {
 			return err
 		}
@@ -247,24 +246,25 @@ func (m *mainline) extend(gen int64) error {
 	return nil
 }
 
-// citedPower finds the power levels among the auth events of n, -1 if there are none.
-func (g *graph) citedPower(n int32) (int32, error) {
-	if g.nodes[n].powered {
-		return g.nodes[n].power, nil
+// citedLevels finds the power levels among the auth events of n, -1 if there are none.
+func (g *graph) citedLevels(n int32) (int32, error) {
+	if g.nodes[n].is.has(levelsKnown) {
+		return g.nodes[n].levels, nil
 	}
 	if err := g.load([]int32{n}); err != nil {
 		return 0, err
 	}
-	if err := g.load(g.nodes[n].auth); err != nil {
+	if err := g.load(g.auth(n)); err != nil {
 		return 0, err
 	}
 	node := &g.nodes[n]
-	node.power, node.powered = -1, true
-	for _, a := range node.auth {
-		if ev := g.nodes[a].ev; ev != nil && ev.IsState(matrix.TypePowerLevels, "") {
-			node.power = a
+	node.is |= levelsKnown
+	node.levels = -1
+	for _, a := range g.auth(n) {
+		if g.nodes[a].is.has(powerLevels) {
+			node.levels = a
 			break
 		}
 	}
-	return node.power, nil
+	return node.levels, nil
 }

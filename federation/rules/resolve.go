@@ -3,7 +3,6 @@ package rules
 import (
 	"fmt"
 	"maps"
-	"slices"
 
 	"hearth/storage/matrix"
 )
@@ -23,7 +22,7 @@ func Resolve(v *matrix.Version, states []StateMap, src Source) (StateMap, error)
 	case v.StateRes == matrix.StateResV1:
 		return resolveV1(states, src)
 	}
-	r := newResolver(v, states, src)
+	r := newResolver(v, src)
 	if err := r.resolve(states); err != nil {
 		return nil, err
 	}
@@ -41,6 +40,7 @@ func allEqual(states []StateMap) bool {
 
 // resolver is one run of state resolution v2 or v2.1.
 type resolver struct {
+	src     Source
 	g       *graph
 	version *matrix.Version
 
@@ -54,12 +54,8 @@ type resolver struct {
 	err    error         // first failure inside a lookup of the rules
 }
 
-func newResolver(v *matrix.Version, states []StateMap, src Source) *resolver {
-	return &resolver{
-		g:            newGraph(src, len(states[0])+64),
-		version:      v,
-		unconflicted: make(map[Key]int32, len(states[0])),
-	}
+func newResolver(v *matrix.Version, src Source) *resolver {
+	return &resolver{src: src, version: v}
 }
 
 // resolve is "Algorithm" of Room Version 2 and 12, steps 1 to 4.
@@ -125,7 +121,7 @@ func (r *resolver) findFullConflictedSet(states []StateMap) error {
 	}
 	for _, list := range lists {
 		for _, n := range list {
-			if r.usable(n) && r.inFull.add(n) {
+			if r.g.nodes[n].is.has(usable) && r.inFull.add(n) {
 				r.full = append(r.full, n)
 			}
 		}
@@ -137,19 +133,28 @@ func (r *resolver) findFullConflictedSet(states []StateMap) error {
 // split numbers the events of the states, tells the conflicted from the
 // unconflicted, and colours the former for the auth difference.
 func (r *resolver) split(states []StateMap) (*authDifference, error) {
+	agreed := make([]Key, 0, len(states[0]))
 	for k, id := range states[0] {
 		if inAll(states[1:], k, id) {
-			r.unconflicted[k] = r.g.number(id)
+			agreed = append(agreed, k)
 		}
+	}
+	disputed := 0
+	for _, s := range states {
+		disputed += len(s) - len(agreed)
+	}
+	r.g = newGraph(r.src, len(agreed)+2*disputed) // with what else the latter cite
+	r.unconflicted = make(map[Key]int32, len(agreed))
+	for _, k := range agreed {
+		r.unconflicted[k] = r.g.number(states[0][k])
 	}
 	type place struct {
 		n     int32
 		state int
 	}
-	var places []place
+	places := make([]place, 0, disputed)
 	var seen bitset
 	for i, s := range states {
-		places = slices.Grow(places, len(s)-len(r.unconflicted))
 		for k, id := range s {
 			if _, ok := r.unconflicted[k]; ok {
 				continue
@@ -180,17 +185,6 @@ func inAll(states []StateMap, k Key, id matrix.EventID) bool {
 	return true
 }
 
-// usable tells whether an event may take part: it is there, is a state event,
-// and was not refused by its own auth events.
-func (r *resolver) usable(n int32) bool {
-	node := &r.g.nodes[n]
-	if node.ev == nil || node.standing == RejectedByAuth {
-		return false
-	}
-	_, isState := node.ev.StateKey()
-	return isState
-}
-
 // subgraph is the conflicted state subgraph: everything on a path along auth
 // events from one conflicted event to another. One walk down finds what they
 // reach, one walk back up which of it reaches one of them; so each event is
@@ -208,7 +202,7 @@ func (r *resolver) subgraph() ([]int32, error) {
 	var list []int32
 	for i := len(below) - 1; i >= 0; i-- {
 		n := below[i]
-		for _, a := range r.g.nodes[n].auth {
+		for _, a := range r.g.auth(n) {
 			if leads.has(a) {
 				leads.add(n)
 				break
@@ -228,7 +222,7 @@ func (r *resolver) loadAround() error {
 	var list []int32
 	var seen bitset
 	for _, n := range r.full {
-		for _, a := range r.g.nodes[n].auth {
+		for _, a := range r.g.auth(n) {
 			if seen.add(a) {
 				list = append(list, a)
 			}
