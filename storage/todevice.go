@@ -68,6 +68,9 @@ var (
 		VALUES (?, ?, ?, ?, ?, ?, ?)`)
 	insertToDevices = stmt(`INSERT INTO to_device (pos, device, sender, type, content, bytes, at_clock)
 		SELECT ? + key, value, ?, ?, ?, ?, ? FROM json_each(?)`)
+	countToDevice  = stmt(`UPDATE inboxes SET messages = messages + 1, bytes = bytes + ? WHERE device = ?`)
+	countToDevices = stmt(`UPDATE inboxes SET messages = messages + 1, bytes = bytes + ?
+		WHERE device IN (SELECT value FROM json_each(?))`)
 )
 
 // AddToDevice appends m to the inbox of each device, which must exist, and
@@ -75,16 +78,27 @@ var (
 // It takes no notice of limits.
 func (t *Tx) AddToDevice(m NewToDevice, devices []int64) (first int64, err error) {
 	first = t.NextPos()
+	for i := 1; i < len(devices); i++ {
+		if got := t.NextPos(); got != first+int64(i) {
+			return 0, fmt.Errorf("add to-device: position %d after %d", got, first+int64(i)-1)
+		}
+	}
+	var counted int64
 	if len(devices) == 1 {
 		_, err = t.exec(insertToDevice, first, devices[0], m.Sender, m.Type, m.Content, m.Bytes, t.Clock())
-	} else {
-		for i := 1; i < len(devices); i++ {
-			if got := t.NextPos(); got != first+int64(i) {
-				return 0, fmt.Errorf("add to-device: position %d after %d", got, first+int64(i)-1)
-			}
+		if err == nil {
+			counted, err = t.exec(countToDevice, m.Bytes, devices[0])
 		}
-		// One content bound once for a thousand rows: half the cost of a thousand statements.
-		_, err = t.exec(insertToDevices, first, m.Sender, m.Type, m.Content, m.Bytes, t.Clock(), numbers(devices))
+	} else {
+		// One content bound once for a thousand rows, instead of a thousand statements.
+		list := numbers(devices)
+		_, err = t.exec(insertToDevices, first, m.Sender, m.Type, m.Content, m.Bytes, t.Clock(), list)
+		if err == nil {
+			counted, err = t.exec(countToDevices, m.Bytes, list)
+		}
+	}
+	if err == nil && counted != int64(len(devices)) {
+		err = fmt.Errorf("%d of %d devices exist", counted, len(devices))
 	}
 	if err != nil {
 		return 0, fmt.Errorf("add to-device: %w", err)

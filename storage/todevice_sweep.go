@@ -137,3 +137,16 @@ func (t *Tx) ForgetSenders(nums []int64, before, snapshot int64) error {
 	}
 	return nil
 }
+
+var orphanedToDevice = stmt(`SELECT count(*) FROM to_device t
+	WHERE device NOT IN (SELECT num FROM devices) OR sender NOT IN (SELECT num FROM senders)
+	OR device NOT IN (SELECT device FROM inboxes)`)
+
+// OrphanedToDevice counts messages whose device, inbox or sender is missing.
+// There are none unless something is broken. It reads all of the index.
+func (r *Rx) OrphanedToDevice() (n int64, err error) {
+	if err := r.row(orphanedToDevice, nil, &n); err != nil {
+		return 0, fmt.Errorf("orphaned to-device: %w", err)
+	}
+	return n, nil
+}

@@ -42,7 +42,14 @@ func (b *Inbox) Check(ctx context.Context) error {
 		}
 		after, errs = next, append(errs, found...)
 	}
-	return errors.Join(errs...)
+	err := b.store.Read(ctx, "check inboxes", func(rx *storage.Rx) error {
+		n, err := rx.OrphanedToDevice()
+		if n > 0 {
+			errs = append(errs, fmt.Errorf("%d messages without device, inbox or sender", n))
+		}
+		return err
+	})
+	return errors.Join(append(errs, err)...)
 }
 
 // merge joins two ascending lists and keeps the first n.
