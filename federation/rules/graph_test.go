@@ -108,7 +108,7 @@ func (g *graph) idsOf(list []int32) idSet {
 // TestGraphSets compares the auth difference and the conflicted state subgraph
 // with their definitions, with stored generations and without.
 func TestGraphSets(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property(t, func(t *rapid.T) {
 		r, states := tangle(t)
 		wantDifference := plainDifference(r, states)
 		for _, src := range []Source{r, r.indexed()} {
@@ -140,7 +140,7 @@ func TestGraphSets(t *testing.T) {
 // that is lexicographically smallest: at each step the smallest event of which
 // no other that is left is in the auth chain.
 func TestPowerOrder(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property(t, func(t *rapid.T) {
 		r, states := tangle(t)
 		rs := newResolver(r.version, r.indexed())
 		if err := rs.findFullConflictedSet(states); err != nil {
@@ -180,7 +180,7 @@ func TestPowerOrder(t *testing.T) {
 
 // TestQueue wants the least first, whatever the order of pushing.
 func TestQueue(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property(t, func(t *rapid.T) {
 		want := rapid.SliceOf(rapid.Int()).Draw(t, "items")
 		q := queue[int]{less: func(a, b int) bool { return a < b }}
 		for _, x := range want {
@@ -208,7 +208,7 @@ func (l lying) Generations(ids []matrix.EventID) ([]int64, error) {
 
 // TestWrongGenerations wants an end, whatever comes out.
 func TestWrongGenerations(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property(t, func(t *rapid.T) {
 		s := simulate(t, anyVersion(t))
 		got, err := Resolve(s.version, s.some(t), lying{s.room})
 		if err == nil && got == nil {

@@ -176,7 +176,7 @@ func anyVersion(t *rapid.T) matrix.RoomVersion {
 // TestResolveOrder wants the same result whatever the order of the states and
 // however events are numbered, and with stored generations.
 func TestResolveOrder(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property(t, func(t *rapid.T) {
 		s := simulate(t, anyVersion(t))
 		states := s.some(t)
 		want := s.resolveMaps(states)
@@ -192,7 +192,7 @@ func TestResolveOrder(t *testing.T) {
 // TestResolveIdentity wants equal states to resolve to themselves, and one
 // more copy of a state to change nothing.
 func TestResolveIdentity(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property(t, func(t *rapid.T) {
 		s := simulate(t, anyVersion(t))
 		states := s.some(t)
 		for _, state := range states {
@@ -210,7 +210,7 @@ func TestResolveIdentity(t *testing.T) {
 // TestResolveRejected wants events that were rejected by their own auth events
 // never to enter, even when a state names them.
 func TestResolveRejected(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property(t, func(t *rapid.T) {
 		s := simulate(t, anyVersion(t))
 		states := s.some(t)
 		spoilt := rapid.IntRange(0, len(states)-1).Draw(t, "spoilt")
@@ -238,7 +238,7 @@ func TestResolveRejected(t *testing.T) {
 // TestResolveUnconflicted wants v2 and v2.1 to keep what all states agree on,
 // and every event of the result to be of the states or their auth chains.
 func TestResolveUnconflicted(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property(t, func(t *rapid.T) {
 		s := simulate(t, anyVersion(t))
 		states := s.some(t)
 		got := s.resolveMaps(states)

@@ -3,7 +3,7 @@ package rules
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha1" //nolint:gosec // the order of room version 1 is defined by it
+	"crypto/sha1" // the order of room version 1 is defined by it
 	"slices"
 
 	"hearth/storage/matrix"
@@ -101,7 +101,7 @@ func (r *resolverV1) candidates(ids []matrix.EventID) []*matrix.Event {
 	list := make([]candidate, 0, len(ids))
 	for _, id := range ids {
 		if s := r.events[id]; s.Standing != RejectedByAuth {
-			list = append(list, candidate{s.Event, sha1.Sum([]byte(id))}) //nolint:gosec // see above
+			list = append(list, candidate{s.Event, sha1.Sum([]byte(id))})
 		}
 	}
 	slices.SortFunc(list, func(a, b candidate) int {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"pgregory.net/rapid"
 
 	"hearth/storage/matrix"
 )
@@ -264,12 +265,16 @@ func member(membership string) string { return `{"membership":"` + membership + 
 
 func joinRule(rule string) string { return `{"join_rule":"` + rule + `"}` }
 
-// scale multiplies loops in long runs.
-func scale(n int) int {
-	if f, err := strconv.Atoi(os.Getenv("HEARTH_TEST_SCALE")); err == nil && f > 0 {
-		return n * f
+// property checks a property on random input, more often in long runs.
+func property(t *testing.T, holds func(*rapid.T)) {
+	t.Helper()
+	times, err := strconv.Atoi(os.Getenv("HEARTH_TEST_SCALE"))
+	if err != nil || times < 1 {
+		times = 1
 	}
-	return n
+	for range times {
+		rapid.Check(t, holds)
+	}
 }
 
 // everyVersion runs a test in each room version.
