@@ -42,5 +42,7 @@ func writeAll(f *os.File, s string) error {
 	return err
 }
 
-// release gives the directory back.
-func (l *dirLock) release() error { return l.f.Close() }
+// release gives the directory back. It unlocks before it closes: a process that
+// is being started at this moment may hold a copy of the descriptor until it
+// has become another program, and the lock is the copy's as well.
+func (l *dirLock) release() error { return errors.Join(unlockFile(l.f), l.f.Close()) }
