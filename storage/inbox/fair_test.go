@@ -8,6 +8,7 @@ import (
 
 	"hearth/storage"
 	"hearth/storage/matrix"
+	"hearth/storage/storagetest"
 )
 
 // TestFairness checks what eviction promises, on random inboxes and without
@@ -226,7 +227,7 @@ func TestFloods(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			opt, messages, keys := Options{MaxMessages: 600, MaxBytes: 75_000}, 1200, 1
-			if scale(1) >= 10 {
+			if storagetest.Scale(1) >= 10 {
 				opt, messages, keys = Options{}, 200_000, 3
 			}
 			drown(t, newWorld(t, opt), messages, keys, flood.quiet, flood.loud)

@@ -11,6 +11,7 @@ import (
 
 	"hearth/storage"
 	"hearth/storage/matrix"
+	"hearth/storage/storagetest"
 )
 
 // TestModel runs random operations against inboxes and against a model that
@@ -21,7 +22,7 @@ func TestModel(t *testing.T) {
 	// so small that it keeps forgetting.
 	w := newWorld(t, Options{SyncBatch: 3, BatchBytes: 400, MirrorBytes: 4000})
 	sequence := 0
-	for range scale(10) {
+	for range storagetest.Scale(10) {
 		rapid.Check(t, func(t *rapid.T) {
 			sequence++
 			w.t = t

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"hearth/storage"
+	"hearth/storage/storagetest"
 )
 
 // TestConcurrentSyncsLoseNothing lets many writers, failing ones among them,
@@ -19,7 +20,7 @@ import (
 func TestConcurrentSyncsLoseNothing(t *testing.T) {
 	t.Parallel()
 	const writers, devices = 4, 6
-	messages := scale(150)
+	messages := storagetest.Scale(150)
 	w := newWorld(t, Options{SyncBatch: 7, MirrorBytes: 3000})
 	w.register("alice", "A")
 	var nums []int64

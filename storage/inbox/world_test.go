@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -15,14 +14,6 @@ import (
 )
 
 const ours = matrix.ServerName("hearth.test")
-
-// scale multiplies n by HEARTH_TEST_SCALE.
-func scale(n int) int {
-	if k, err := strconv.Atoi(os.Getenv("HEARTH_TEST_SCALE")); err == nil && k > 0 {
-		return n * k
-	}
-	return n
-}
 
 // world is a store with inboxes, reopened at will.
 type world struct {
