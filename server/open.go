@@ -17,7 +17,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"hearth/federation/keyring"
 	"hearth/federation/outbox"
+	"hearth/federation/remote"
 	"hearth/server/account"
 	"hearth/server/clientapi"
 	"hearth/server/config"
@@ -35,6 +37,8 @@ type Server struct {
 	store    *storage.Store
 	inbox    *inbox.Inbox
 	outbox   *outbox.Queue
+	remote   *remote.Client
+	keys     *keyring.Ring
 	accounts *account.Accounts
 	kernels  []*web.Kernel
 	sites    []site
@@ -97,6 +101,9 @@ func openParts(ctx context.Context, cfg config.Config, log *zap.Logger, opts []O
 		return nil, nil, fmt.Errorf("open %s: %w", filepath.Clean(cfg.Server.DataDir), err)
 	}
 	s := &Server{cfg: cfg, log: log.Named("server"), store: store, registry: prometheus.NewRegistry()}
+	if err := s.openFederation(ctx, so.Now, log); err != nil {
+		return nil, nil, errors.Join(err, s.Close())
+	}
 	s.inbox = inbox.New(store, inbox.Options{
 		MaxMessages: cfg.ToDevice.MaxMessagesPerDevice,
 		MaxBytes:    int64(cfg.ToDevice.MaxBytesPerDevice),
@@ -148,6 +155,7 @@ func (s *Server) openSites(ctx context.Context, now func() time.Time) error {
 	if err != nil {
 		return err
 	}
+	s.federationRoutes(client, federation)
 	if err := s.bind(ctx, client, federation); err != nil {
 		return err
 	}
@@ -181,13 +189,15 @@ func (s *Server) newKernel(m *web.Metrics, now func() time.Time) (*web.Kernel, e
 		proxies = append(proxies, p)
 	}
 	opt := web.Options{
-		Auth: s.accounts, Log: s.log, Now: now, TrustedProxies: proxies, Metrics: m, Health: s.health,
+		Auth: s.accounts, Peers: s.keys, Log: s.log, Now: now, TrustedProxies: proxies, Metrics: m, Health: s.health,
 	}
 	if r := s.cfg.RateLimits; r.Enabled {
 		opt.Limits = map[string]web.Limit{
 			web.LimitLogin:        web.Limit(r.Login),
 			web.LimitRegistration: web.Limit(r.Registration),
 			web.LimitSending:      web.Limit(r.Sending),
+			web.LimitFederation:   web.Limit(r.Federation),
+			web.LimitKeyQueries:   web.Limit(r.KeyQueries),
 		}
 	}
 	k := web.New(opt)

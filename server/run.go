@@ -101,6 +101,12 @@ func (s *Server) Close() error {
 	if s.control != nil {
 		errs = append(errs, s.control.remove())
 	}
+	if s.keys != nil {
+		s.keys.Close()
+	}
+	if s.remote != nil {
+		s.remote.Close()
+	}
 	return errors.Join(append(errs, s.store.Close())...)
 }
 

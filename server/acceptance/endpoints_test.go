@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,7 +37,7 @@ const challenge = "401"
 // a row here fails TestEveryRouteHasBadInput.
 func endpoints(hs *testserver.Server) []endpoint {
 	alice := "@alice:" + string(hs.Name())
-	return append(plainEndpoints(alice), append(accountEndpoints(), sessionEndpoints(alice)...)...)
+	return slices.Concat(plainEndpoints(alice), accountEndpoints(), sessionEndpoints(alice), keyEndpoints(string(hs.Name())))
 }
 
 // plainEndpoints take no body.

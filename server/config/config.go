@@ -33,6 +33,7 @@ type Server struct {
 	Name      string `toml:"name"`
 	DataDir   string `toml:"data_dir"`
 	PublicURL string `toml:"public_url"`
+	Delegate  string `toml:"delegate"`
 }
 
 // Listen says where requests arrive: "host:port", port 0 for any free one, or "unix:path".
@@ -75,17 +76,20 @@ type ToDevice struct {
 	MaxRequestBytes      Size     `toml:"max_request_bytes"`
 }
 
-// Federation bounds what waits for other servers.
+// Federation bounds what waits for other servers, and says who vouches for their keys.
 type Federation struct {
-	MaxQueuedBytesPerServer Size `toml:"max_queued_bytes_per_server"`
+	MaxQueuedBytesPerServer Size     `toml:"max_queued_bytes_per_server"`
+	TrustedKeyServers       []string `toml:"trusted_key_servers"`
 }
 
-// RateLimits bounds how often one user or address may do something.
+// RateLimits bounds how often one user, address or server may do something.
 type RateLimits struct {
 	Enabled      bool `toml:"enabled"`
 	Login        Rate `toml:"login"`
 	Registration Rate `toml:"registration"`
 	Sending      Rate `toml:"sending"`
+	Federation   Rate `toml:"federation"`
+	KeyQueries   Rate `toml:"key_queries"`
 }
 
 // Rate is one rate limit: so many per second on average, so many at once.
@@ -161,12 +165,14 @@ func Default() Config {
 			MaxRecipients:        10_000,
 			MaxRequestBytes:      8 << 20,
 		},
-		Federation: Federation{MaxQueuedBytesPerServer: 256 << 20},
+		Federation: Federation{MaxQueuedBytesPerServer: 256 << 20, TrustedKeyServers: []string{}},
 		RateLimits: RateLimits{
 			Enabled:      true,
 			Login:        Rate{PerSecond: 0.2, Burst: 10},
 			Registration: Rate{PerSecond: 0.1, Burst: 10},
 			Sending:      Rate{PerSecond: 50, Burst: 300},
+			Federation:   Rate{PerSecond: 100, Burst: 500},
+			KeyQueries:   Rate{PerSecond: 1, Burst: 20},
 		},
 		Security: Security{Federation: SecurityFederation{Enabled: true}},
 		VoIP:     VoIP{TurnURIs: []string{}, TurnTTL: Duration(day)},

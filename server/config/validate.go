@@ -31,10 +31,15 @@ func (c *check) oneOf(value, key string, allowed ...string) {
 // Validate reports every bad value at once.
 func (c *Config) Validate() error {
 	var k check
-	_, err := matrix.ParseServerName(c.Server.Name)
-	k.that(err == nil, "server.name", "%q is not a server name", c.Server.Name)
+	k.serverName(c.Server.Name, "server.name")
 	k.that(c.Server.DataDir != "", "server.data_dir", "want a directory")
 	k.url(c.Server.PublicURL, "server.public_url")
+	if c.Server.Delegate != "" {
+		k.serverName(c.Server.Delegate, "server.delegate")
+	}
+	for _, name := range c.Federation.TrustedKeyServers {
+		k.serverName(name, "federation.trusted_key_servers")
+	}
 	c.validateListen(&k)
 	c.validateAccounts(&k)
 	c.validateLimits(&k)
@@ -92,6 +97,8 @@ func (c *Config) validateLimits(k *check) {
 	k.rate(c.RateLimits.Login, "rate_limits.login")
 	k.rate(c.RateLimits.Registration, "rate_limits.registration")
 	k.rate(c.RateLimits.Sending, "rate_limits.sending")
+	k.rate(c.RateLimits.Federation, "rate_limits.federation")
+	k.rate(c.RateLimits.KeyQueries, "rate_limits.key_queries")
 }
 
 func (c *Config) validateSupport(k *check) {
@@ -105,6 +112,11 @@ func (c *Config) validateSupport(k *check) {
 		k.that(err == nil, "support.matrix_id", "%q is not a user ID", s.MatrixID)
 	}
 	k.url(s.Page, "support.page")
+}
+
+func (c *check) serverName(s, key string) {
+	_, err := matrix.ParseServerName(s)
+	c.that(err == nil, key, "%q is not a server name", s)
 }
 
 func (c *check) rate(r Rate, key string) {

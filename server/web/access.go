@@ -24,7 +24,7 @@ func (k *Kernel) logAccess(w *response, r *http.Request, c *Call, took time.Dura
 	if entry == nil {
 		return
 	}
-	fields := make([]zap.Field, 0, 11)
+	fields := make([]zap.Field, 0, 12)
 	fields = append(fields,
 		zap.String("request_id", c.RequestID),
 		zap.String("method", r.Method),
@@ -38,6 +38,9 @@ func (k *Kernel) logAccess(w *response, r *http.Request, c *Call, took time.Dura
 	}
 	if c.User != "" {
 		fields = append(fields, zap.String("user", string(c.User)), zap.String("device", string(c.Device)))
+	}
+	if c.Origin != "" {
+		fields = append(fields, zap.String("origin", string(c.Origin)))
 	}
 	var told *matrix.Error
 	switch {

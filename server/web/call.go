@@ -29,6 +29,7 @@ type Authenticator interface {
 // fields are zero for public endpoints. It lives as long as the request.
 type Call struct {
 	Caller
+	Origin    matrix.ServerName // the server that signed the request, of [Federation] endpoints
 	Token     matrix.Token      // the access token itself, for logging out
 	Vars      map[string]string // path variables, percent-decoded; valid UTF-8 without NUL
 	Query     url.Values        // without access_token
@@ -57,7 +58,7 @@ type NoBody struct{}
 type Stream func(w http.ResponseWriter, r *http.Request, c *Call) error
 
 // Handler is an endpoint as the kernel runs it. [Authed], [Public],
-// [AuthedStream] and [PublicStream] make one.
+// [AuthedStream], [PublicStream] and [Federation] make one.
 type Handler struct {
 	authed bool
 	serve  func(k *Kernel, w *response, r *http.Request, c *Call) error

@@ -21,6 +21,7 @@ import (
 // Options configure [New].
 type Options struct {
 	Auth           Authenticator
+	Peers          Peers // for [Federation] endpoints
 	Log            *zap.Logger
 	Now            func() time.Time // for rate limits; nil: time.Now
 	Limits         map[string]Limit // by the name routes use; nil: no rate limits

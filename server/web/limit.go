@@ -16,6 +16,8 @@ const (
 	LimitLogin        = "login"        // proving who one is: login, refresh, passwords
 	LimitRegistration = "registration" // making accounts and asking for names
 	LimitSending      = "sending"      // whatever others receive: to-device messages, events
+	LimitFederation   = "federation"   // requests of other servers
+	LimitKeyQueries   = "key_queries"  // asking this server for the keys of others
 )
 
 // Limit is how often one user or address may do something: PerSecond on
