@@ -23,6 +23,9 @@ var commands = map[string]command{
 	"token-add":           commandOf(addToken),
 	"token-list":          commandOf(listTokens),
 	"token-revoke":        commandOf(revokeToken),
+	"key-export":          commandOf(exportKey),
+	"key-import":          commandOf(importKey),
+	"key-rotate":          commandOf(rotateKey),
 	"check":               commandOf(check),
 	"backup":              commandOf(backup),
 }

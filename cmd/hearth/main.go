@@ -9,10 +9,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
+	"runtime"
 	"syscall"
 
 	"github.com/urfave/cli/v3"
+
+	"hearth/server"
 )
 
 func main() {
@@ -47,6 +49,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 			{Name: "serve", Usage: "serve (the default)", Action: serve},
 			userCommand(),
 			tokenCommand(),
+			keyCommand(),
 			{Name: "check", Usage: "check configuration, database and invariants", Action: check},
 			{Name: "backup", Usage: "copy the database to FILE, while the server runs", ArgsUsage: "FILE", Action: backup},
 			{Name: "restore", Usage: "make the backup FILE the database", ArgsUsage: "FILE", Action: restore},
@@ -62,22 +65,9 @@ func version(_ context.Context, cmd *cli.Command) error {
 	return say(cmd, "hearth %s", versionText())
 }
 
-// versionText is the module version or, of a build from a checkout, the revision.
+// versionText is what was built, and with what.
 func versionText() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	text, changed := info.Main.Version, ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision" && (text == "" || text == "(devel)"):
-			text = s.Value[:min(12, len(s.Value))]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			changed = ", changed"
-		}
-	}
-	return fmt.Sprintf("%s%s (%s)", text, changed, info.GoVersion)
+	return fmt.Sprintf("%s (%s)", server.Version(), runtime.Version())
 }
 
 // say prints one line of output.
