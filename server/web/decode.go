@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -81,8 +83,8 @@ func tooLarge(max int64) error {
 }
 
 // Decode decodes the JSON object body into in with the rules of [Public]: no
-// duplicate keys, valid UTF-8, nesting of at most [MaxDepth]. Text that is not
-// JSON is M_NOT_JSON; JSON that is not what in wants is M_BAD_JSON. If optional,
+// duplicate keys, valid UTF-8, nesting of at most [MaxDepth], numbers that a
+// float64 can hold. Text that is not JSON is M_NOT_JSON; JSON that is not what in wants is M_BAD_JSON. If optional,
 // an empty body counts as {}.
 func Decode(body []byte, optional bool, in any) error {
 	body = bytes.Trim(body, " \t\r\n")
@@ -94,6 +96,9 @@ func Decode(body []byte, optional bool, in any) error {
 	}
 	if tooDeep(body, MaxDepth) {
 		return matrix.Errorf(matrix.BadJSON, "The request body nests deeper than %d", MaxDepth)
+	}
+	if hugeNumber(body) {
+		return matrix.Errorf(matrix.BadJSON, "The request body has a number out of range")
 	}
 	err := json.Unmarshal(body, in)
 	if err == nil && body[0] != '{' { // null decodes into anything
@@ -170,4 +175,48 @@ func tooDeep(b []byte, max int) bool {
 		}
 	}
 	return false
+}
+
+// hugeNumber tells whether a number is beyond the range of a float64. What is
+// stored as received would have no canonical form, so that its EDU could never
+// be signed, and there are client parsers that fail on it: at every sync, for
+// what they cannot read they never acknowledge. Like tooDeep it is right for
+// valid JSON and harmless for the rest.
+func hugeNumber(b []byte) bool {
+	inString := false
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case '0' <= c && c <= '9':
+			n := numberLen(b[i:])
+			if outOfRange(b[i : i+n]) {
+				return true
+			}
+			i += n - 1
+		}
+	}
+	return false
+}
+
+// numberLen is how many bytes of b belong to the number it begins with.
+func numberLen(b []byte) int {
+	for i, c := range b {
+		if ('0' > c || c > '9') && strings.IndexByte("+-.eE", c) < 0 {
+			return i
+		}
+	}
+	return len(b)
+}
+
+func outOfRange(number []byte) bool {
+	const most = 308 // digits that are always in range
+	if len(number) <= most && !bytes.ContainsAny(number, "eE") {
+		return false
+	}
+	_, err := strconv.ParseFloat(string(number), 64)
+	return errors.Is(err, strconv.ErrRange)
 }
