@@ -67,7 +67,7 @@ func TestBodies(t *testing.T) {
 		{"number out of range where it is only stored", `{"messages":{"@b:test":{"*":{"a":[-1e309]}}}}`, 400, "M_BAD_JSON"},
 		{"number of a thousand digits where it is only stored", `{"messages":{"@b:test":{"*":{"a\"":` + strings.Repeat("9", 1000) + `}}}}`, 400, "M_BAD_JSON"},
 		{"number out of range in a skipped value", `{"messages":{},"x":[1,1E+400]}`, 400, "M_BAD_JSON"},
-		{"largest number", `{"messages":{"@b:test":{"*":{"a":1.7976931348623157e308,"b":1e-999}}},"x":"9e999"}`, 200, `"in":0}`},
+		{"largest number", `{"messages":{"@b:test":{"*":{"a":1.7976931348623157e308,"b":1e-999}}},"x":"9e999"}`, 200, ok},
 		{"too deep", nested(web.MaxDepth), 400, "M_BAD_JSON"},
 		{"very deep", nested(1500), 400, "M_BAD_JSON"},
 		{"too large", `{"s":"` + strings.Repeat("x", 4096) + `"}`, 413, "M_TOO_LARGE"},
