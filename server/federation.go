@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"hearth/federation/keyring"
+	"hearth/federation/outbox"
 	"hearth/federation/remote"
 	"hearth/server/config"
 	"hearth/server/fedapi"
@@ -51,6 +52,7 @@ func (s *Server) federationRoutes(client, federation *web.Kernel) {
 	api := fedapi.New(fedapi.Deps{
 		Server:  s.store.ServerName(),
 		Keys:    s.keys,
+		Inbound: s.inbound,
 		Options: fedapi.Options{Delegate: s.cfg.Server.Delegate, Version: Version()},
 		Log:     s.log,
 	})
@@ -60,4 +62,23 @@ func (s *Server) federationRoutes(client, federation *web.Kernel) {
 	if len(s.cfg.Listen.Federation) == 0 {
 		client.Routes(api.Routes())
 	}
+}
+
+// peers authenticates the requests of other servers. One that proves who it is
+// is back, if it was away: what waits for it is sent.
+type peers struct {
+	*keyring.Ring
+	queue *outbox.Queue
+	log   *zap.Logger
+}
+
+// VerifyRequest implements web.Peers.
+func (p peers) VerifyRequest(ctx context.Context, x remote.XMatrix, method, uri string, body []byte) error {
+	if err := p.Ring.VerifyRequest(ctx, x, method, uri, body); err != nil {
+		return err
+	}
+	if err := p.queue.Wake(ctx, x.Origin); err != nil {
+		p.log.Warn("cannot hurry a queue", zap.String("dest", string(x.Origin)), zap.Error(err))
+	}
+	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"hearth/federation/inbound"
 	"hearth/federation/keyring"
 	"hearth/federation/outbox"
 	"hearth/federation/remote"
@@ -36,6 +37,7 @@ type Server struct {
 	log      *zap.Logger
 	store    *storage.Store
 	inbox    *inbox.Inbox
+	inbound  *inbound.Processor
 	outbox   *outbox.Queue
 	remote   *remote.Client
 	keys     *keyring.Ring
@@ -111,9 +113,11 @@ func openParts(ctx context.Context, cfg config.Config, log *zap.Logger, opts []O
 		SyncBatch:   cfg.ToDevice.SyncBatch,
 		MirrorBytes: int64(cfg.ToDevice.MirrorBytes),
 	}, log)
-	s.outbox = outbox.New(store, nil, outbox.Options{
+	s.inbound = inbound.New(store, s.inbox, inbound.Options{}, log)
+	s.outbox = outbox.New(store, s.remote, outbox.Options{
 		Enabled:                cfg.Security.Federation.Enabled,
 		MaxBytesPerDestination: int64(cfg.Federation.MaxQueuedBytesPerServer),
+		Now:                    so.Now,
 	}, log)
 	s.accounts = account.New(store, accountOptions(cfg, so.Now, s.inbox), log)
 	return s, so.Now, nil
@@ -189,7 +193,7 @@ func (s *Server) newKernel(m *web.Metrics, now func() time.Time) (*web.Kernel, e
 		proxies = append(proxies, p)
 	}
 	opt := web.Options{
-		Auth: s.accounts, Peers: s.keys, Log: s.log, Now: now, TrustedProxies: proxies, Metrics: m, Health: s.health,
+		Auth: s.accounts, Peers: peers{s.keys, s.outbox, s.log}, Log: s.log, Now: now, TrustedProxies: proxies, Metrics: m, Health: s.health,
 	}
 	if r := s.cfg.RateLimits; r.Enabled {
 		opt.Limits = map[string]web.Limit{

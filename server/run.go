@@ -64,7 +64,7 @@ func (st site) serve() error {
 }
 
 // background lists the parts that work without being asked.
-func (s *Server) background() []runner { return []runner{s.store, s.inbox} }
+func (s *Server) background() []runner { return []runner{s.store, s.inbox, s.outbox} }
 
 // shutdown ends HTTP: gracefully, then by force, and returns once no request runs.
 func (s *Server) shutdown() {

@@ -7,6 +7,7 @@ package fedapi
 import (
 	"go.uber.org/zap"
 
+	"hearth/federation/inbound"
 	"hearth/federation/keyring"
 	"hearth/storage/matrix"
 )
@@ -21,6 +22,7 @@ type Options struct {
 type Deps struct {
 	Server  matrix.ServerName // this server's name
 	Keys    *keyring.Ring
+	Inbound *inbound.Processor
 	Options Options
 	Log     *zap.Logger
 }

@@ -13,6 +13,7 @@ func (a *API) Routes() []web.Route {
 		{Method: "GET", Path: keys + "/query/{serverName}", Handler: web.Public(a.getKeyQuery), Limit: web.LimitKeyQueries},
 		{Method: "POST", Path: keys + "/query", Handler: web.Public(a.postKeyQuery), Limit: web.LimitKeyQueries, MaxBody: keyQueryBody},
 		{Method: "GET", Path: v1 + "/version", Handler: web.Public(a.getVersion), Limit: web.LimitFederation},
+		{Method: "PUT", Path: v1 + "/send/{txnId}", Handler: web.Federation(a.putSend), Limit: web.LimitFederation, MaxBody: transactionBody},
 	}
 }
 
