@@ -1,5 +1,7 @@
 package server
 
+import "hearth/federation/outbox"
+
 // Routes names every endpoint that clients can call, as "METHOD
 // /path/{variable}": for tests that must not miss one.
 func (s *Server) Routes() []string { return s.kernels[0].List() }
@@ -11,3 +13,6 @@ func (s *Server) Abort() {
 		_ = st.http.Close() // its error is that of a listener that is closed already
 	}
 }
+
+// Outbox is the queues to other servers, for tests.
+func (s *Server) Outbox() *outbox.Queue { return s.outbox }

@@ -27,6 +27,9 @@ func (hs *Server) Crash() {
 	ctx := context.WithoutCancel(hs.tb.Context())
 	var copied error
 	err := old.hs.Store().Write(ctx, "crash", func(*storage.Tx) error {
+		if hs.fed != nil {
+			hs.fed.dead.Store(true)
+		}
 		old.hs.Abort()
 		copied = copyDir(hs.dir, to)
 		return errCrashed

@@ -17,6 +17,7 @@ import (
 	"hearth/server/config"
 	"hearth/storage"
 	"hearth/storage/inbox"
+	"hearth/storage/matrix"
 	"hearth/storage/storagetest"
 )
 
@@ -32,6 +33,7 @@ type Server struct {
 	dir  string
 	run  *running
 	base atomic.Pointer[string] // the URL; stays while the server is down
+	fed  *fedSide               // nil: not in a network
 }
 
 // running is one life of the server.
@@ -76,7 +78,17 @@ func QuietLog() Option {
 func New(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
 	hs := &Server{}
-	hs.Site = *NewSite(tb, "hs.test", func() string { return *hs.base.Load() })
+	hs.open(tb, "hs.test", opts)
+	return hs
+}
+
+// open starts the server for the first time.
+func (hs *Server) open(tb testing.TB, name matrix.ServerName, opts []Option) {
+	tb.Helper()
+	hs.Site = *NewSite(tb, name, func() string { return *hs.base.Load() })
+	if hs.fed != nil {
+		hs.fed.authority.Trust(&hs.Site)
+	}
 	for _, o := range opts {
 		o(&hs.opt)
 	}
@@ -92,7 +104,6 @@ func New(tb testing.TB, opts ...Option) *Server {
 	hs.dir = hs.newDir()
 	tb.Cleanup(hs.end)
 	hs.start()
-	return hs
 }
 
 // Store is the open database, for looking at what no endpoint tells.
@@ -130,6 +141,9 @@ func (hs *Server) start() {
 	cfg.Listen.Client = []string{"127.0.0.1:0"}
 	cfg.Registration.Mode = "open"
 	cfg.RateLimits.Enabled = false
+	if hs.fed != nil {
+		hs.fed.configure(&cfg)
+	}
 	for _, change := range hs.opt.config {
 		change(&cfg)
 	}
@@ -141,7 +155,14 @@ func (hs *Server) start() {
 	}
 	hs.run = &running{hs: s, stop: stop, done: make(chan error, 1)}
 	base := "http://" + s.Addrs().Client[0]
+	if cfg.TLS.Cert != "" {
+		base = "https://" + s.Addrs().Client[0]
+	}
 	hs.base.Store(&base)
+	if hs.fed != nil {
+		hs.fed.at.Store(&s.Addrs().Federation[0])
+		hs.fed.dead.Store(false)
+	}
 	go func(r *running) { r.done <- r.hs.Run(ctx) }(hs.run)
 }
 
@@ -150,6 +171,9 @@ func (hs *Server) halt() {
 	hs.tb.Helper()
 	r := hs.run
 	hs.run = nil
+	if hs.fed != nil {
+		hs.fed.at.Store(nil)
+	}
 	r.stop()
 	if err := errors.Join(<-r.done, r.hs.Close()); err != nil {
 		hs.tb.Errorf("stop: %v", err)

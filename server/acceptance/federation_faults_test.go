@@ -1,0 +1,185 @@
+package acceptance
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"hearth/server/testserver"
+	"hearth/storage/storagetest"
+)
+
+// TestFaultyLink sends over a link that loses, delays, repeats and reorders
+// requests, from several devices at once to two. Every message arrives once,
+// and what one device sent arrives in the order in which it sent it.
+func TestFaultyLink(t *testing.T) {
+	t.Parallel()
+	net := testserver.Network(t, 2)
+	bob := net[1].Register("bob")
+	receivers := []*testserver.Client{bob, net[1].Login("bob")}
+	alice := net[0].Register("alice")
+	senders := []*testserver.Client{alice, net[0].Login("alice"), net[0].Register("carol"), net[0].Register("dora"), net[0].Register("erin")}
+	link := net[1].Link()
+	link.Set(testserver.Faulty(1))
+	pump(t, net[0], net[1])
+	each := storagetest.Scale(300)
+	var all sync.WaitGroup
+	for s, c := range senders {
+		all.Go(func() {
+			for i := range each {
+				content := fmt.Sprintf(`{"s":%d,"n":%d}`, s, i)
+				c.SendToDevices("m.test", fmt.Sprint(i), testserver.Messages{bob.UserID: {"*": content}})
+			}
+		})
+	}
+	inOrder := func(c *testserver.Client) {
+		next := make([]int, len(senders))
+		for n := 0; n < each*len(senders); {
+			for _, e := range receive(t, c, 1) {
+				var s, i int
+				if _, err := fmt.Sscanf(string(e.Content), `{"s":%d,"n":%d}`, &s, &i); err != nil || i != next[s] {
+					t.Errorf("%s got %s, want number %d: %v", c.DeviceID, e.Content, next[s], err)
+					return
+				}
+				next[s]++
+				n++
+			}
+		}
+	}
+	for _, c := range receivers {
+		inOrder(c)
+	}
+	all.Wait()
+	link.Set(nil) // what is late arrives
+	emptied(t, net[0])
+	for _, c := range receivers {
+		if late := c.Drain(); len(late) != 0 {
+			t.Errorf("%s got %d messages again, %s first", c.DeviceID, len(late), late[0].Content)
+		}
+	}
+	for _, f := range []testserver.Fate{testserver.Lose, testserver.LoseAnswer, testserver.Twice, testserver.Late, testserver.Slow} {
+		if link.Count(f) == 0 {
+			t.Errorf("no request had fate %d: this proves nothing", f)
+		}
+	}
+	t.Logf("%d messages, %d requests passed, %d lost, %d unanswered, %d twice, %d late, %d slow", each*len(senders), link.Count(testserver.Pass),
+		link.Count(testserver.Lose), link.Count(testserver.LoseAnswer), link.Count(testserver.Twice), link.Count(testserver.Late), link.Count(testserver.Slow))
+}
+
+// hands is a clock that a test moves.
+type hands struct{ offset atomic.Int64 }
+
+func (h *hands) now() time.Time { return time.Now().Add(time.Duration(h.offset.Load())) }
+
+func (h *hands) forward(d time.Duration) { h.offset.Add(int64(d)) }
+
+// TestOutage has one server be away for a day, one answer 500 all day, one
+// never answer, and one refuse a single message with 400. A healthy one gets
+// everything at once, meanwhile. When the others are back they get everything
+// in order, the refused message excepted.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	var clock hands
+	net := testserver.Network(t, 6, testserver.Clock(clock.now, nil), testserver.QuietLog())
+	alice := net[0].Register("alice")
+	users := make([]*testserver.Client, len(net))
+	for i, name := range []string{"", "healthy", "down", "broken", "silent", "picky"} {
+		if i > 0 {
+			users[i] = net[i].Register(name)
+		}
+	}
+	const healthy, down, broken, silent, picky = 1, 2, 3, 4, 5
+	always := func(f testserver.Fate) testserver.Judge {
+		return func(*testserver.Transit) testserver.Fate { return f }
+	}
+	net[down].Link().Set(always(testserver.Lose))
+	net[broken].Link().Set(always(testserver.Status(500)))
+	net[silent].Link().Set(always(testserver.Hang))
+	net[picky].Link().Set(func(r *testserver.Transit) testserver.Fate {
+		if strings.Contains(string(r.Body), "poison") {
+			return testserver.Status(400)
+		}
+		return testserver.Pass
+	})
+	const hours, perHour = 25, 4
+	sent := 0
+	for range hours {
+		for range perHour {
+			for i := healthy; i <= picky; i++ {
+				to := testserver.Messages{users[i].UserID: {"*": number(sent)}}
+				alice.SendToDevices("m.test", fmt.Sprintf("%d-%d", i, sent), to)
+			}
+			if sent == 10 {
+				alice.SendToDevices("m.test", "poison", testserver.Messages{users[picky].UserID: {"*": `{"poison":1}`}})
+			}
+			sent++
+		}
+		wantLast(t, users[healthy], sent, perHour)
+		clock.forward(time.Hour)
+	}
+	for _, i := range []int{down, broken, silent, picky} {
+		if n := net[i].Link().Count(testserver.Lose) + net[i].Link().Count(testserver.Status(500)) + net[i].Link().Count(testserver.Status(400)); i != silent && (n == 0 || n > 60) {
+			t.Errorf("%s was tried %d times in a day", users[i].UserID, n)
+		}
+	}
+	for _, i := range []int{down, broken, silent} {
+		net[i].Link().Set(nil)
+	}
+	pump(t, net[0], net[down:]...)
+	for i := down; i <= picky; i++ {
+		wantNumbers(t, users[i], sent)
+	}
+	emptied(t, net[0])
+	if got := net[0].Outbox().Counts().GivenUp; got != 1 {
+		t.Errorf("%d messages were given up, want 1", got)
+	}
+}
+
+// wantLast receives the last n of total messages, and no other.
+func wantLast(t *testing.T, c *testserver.Client, total, n int) {
+	t.Helper()
+	for i, e := range receive(t, c, n) {
+		if string(e.Content) != number(total-n+i) {
+			t.Fatalf("got %s, want %d", e.Content, total-n+i)
+		}
+	}
+}
+
+// TestLargeBacklog queues many EDUs of 60 KB for one server that is away. Each
+// transaction that comes once it is back stays within the bounds.
+func TestLargeBacklog(t *testing.T) {
+	t.Parallel()
+	net := testserver.Network(t, 2)
+	alice, bob := net[0].Register("alice"), net[1].Register("bob")
+	link := net[1].Link()
+	link.Set(func(*testserver.Transit) testserver.Fate { return testserver.Lose })
+	filler := strings.Repeat("x", 60_000)
+	total := storagetest.Scale(200)
+	for i := range total {
+		alice.SendToDevices("m.test", fmt.Sprint(i), testserver.Messages{bob.UserID: {"*": fmt.Sprintf(`{"n":%d,"x":%q}`, i, filler)}})
+	}
+	var largest, transactions atomic.Int64
+	link.Set(func(r *testserver.Transit) testserver.Fate {
+		if r.Transaction() {
+			transactions.Add(1)
+			largest.Store(max(largest.Load(), int64(len(r.Body))))
+		}
+		return testserver.Pass
+	})
+	pump(t, net[0], net[1])
+	for got := 0; got < total; {
+		for _, e := range receive(t, bob, 1) {
+			if !strings.HasPrefix(string(e.Content), fmt.Sprintf(`{"n":%d,`, got)) {
+				t.Fatalf("message %d is %.20s", got, e.Content)
+			}
+			got++
+		}
+	}
+	emptied(t, net[0])
+	if largest.Load() > 2<<20+1024 || transactions.Load() < int64(total/40) {
+		t.Fatalf("%d transactions, the largest of %d bytes", transactions.Load(), largest.Load())
+	}
+}
