@@ -243,3 +243,56 @@ func TestBackupLosesItsConnection(t *testing.T) {
 		t.Errorf("the next backup: %v", err)
 	}
 }
+
+// TestRestoreAfterAKilledOne restores where another restore was killed: what it
+// left beside its copy must not be played into this one.
+func TestRestoreAfterAKilledOne(t *testing.T) {
+	t.Parallel()
+	other := t.TempDir()
+	s := storagetest.OpenDir(t, other)
+	fill(t, s, 40, 8<<10)
+	put(t, s, 0)
+	file, dir := filepath.Join(t.TempDir(), "b.db"), t.TempDir()
+	if err := s.Backup(t.Context(), file, nil); err != nil {
+		t.Fatal(err)
+	}
+	for i := range int64(300) {
+		put(t, s, 1+i)
+	}
+	left := filepath.Join(dir, storage.FileName+".restoring")
+	copyOver(t, filepath.Join(other, storage.FileName+"-wal"), left+"-wal")
+	for _, name := range []string{left, left + "-journal", left + "-shm"} {
+		if err := os.WriteFile(name, []byte("left over"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := storage.Restore(t.Context(), file, dir, nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := rowsFrom0(t, storagetest.OpenDir(t, dir)); n != 1 {
+		t.Errorf("%d rows, want the 1 of the backup", n)
+	}
+}
+
+// TestRestoreKeepsADatabase fails a restore at its last step: there must be a
+// database under its name at every moment, or the next start begins an empty one.
+func TestRestoreKeepsADatabase(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := storagetest.OpenDir(t, dir)
+	put(t, s, 0)
+	file := filepath.Join(t.TempDir(), "b.db")
+	if err := s.Backup(t.Context(), file, nil); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, 1)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := storage.SetAside(filepath.Join(dir, storage.FileName)); err != nil {
+		t.Fatal(err)
+	}
+	if n := rowsFrom0(t, storagetest.OpenDir(t, dir)); n != 2 {
+		t.Errorf("killed before its last step, a restore left %d rows, want 2", n)
+	}
+}

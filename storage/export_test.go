@@ -199,3 +199,6 @@ func (s *Store) AddPositionedTable(tb testing.TB) {
 	EditRaw(tb, s.dsn.path, "CREATE TABLE positioned (pos INTEGER PRIMARY KEY) STRICT; INSERT INTO positioned SELECT pos FROM position;"+
 		"CREATE TABLE child (parent INTEGER REFERENCES positioned (pos)) STRICT")
 }
+
+// SetAside is the last step of Restore but one.
+var SetAside = setAside

@@ -33,6 +33,9 @@ func Restore(ctx context.Context, backup, dir string, progress func(done, total 
 
 	target := filepath.Join(dir, FileName)
 	incoming := target + ".restoring"
+	if err := removeSidecars(incoming); err != nil {
+		return err
+	}
 	if err := copyFile(ctx, backup, incoming, progress); err != nil {
 		return err
 	}
@@ -48,6 +51,17 @@ func Restore(ctx context.Context, backup, dir string, progress func(done, total 
 		func() error { return syncDir(dir) },
 	} {
 		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeSidecars removes the journal and log that a restore left behind which
+// was killed: SQLite would play them into the file that now gets their name.
+func removeSidecars(path string) error {
+	for _, suffix := range []string{"-journal", "-wal", "-shm"} {
+		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -84,10 +98,13 @@ func copyFile(ctx context.Context, from, to string, progress func(done, total in
 	}
 }
 
-// setAside renames the database at path, if there is one, and its log. The log
-// goes first into the file, where that is possible: a database that lost its
-// log between two renames would lose commits, and a log that stayed behind
-// would be played into the next database.
+// setAside gives the database at path, if there is one, a second name that
+// stays when another takes its place. It keeps the first until then, where the
+// file system has links: a server started after a crash between two renames
+// would find no database and begin an empty one. The log goes first into the
+// file, where that is possible: a database that lost its log between two
+// renames would lose commits, and a log that stayed behind would be played into
+// the next database.
 func setAside(path string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -96,7 +113,11 @@ func setAside(path string) error {
 		// A damaged file: keep both as they are.
 		return keepDamaged(path)
 	}
-	return os.Rename(path, freeName(path+".replaced"))
+	aside := freeName(path + ".replaced")
+	if os.Link(path, aside) == nil {
+		return nil
+	}
+	return os.Rename(path, aside)
 }
 
 func keepDamaged(path string) error {
