@@ -26,6 +26,8 @@ var commands = map[string]command{
 	"key-export":          commandOf(exportKey),
 	"key-import":          commandOf(importKey),
 	"key-rotate":          commandOf(rotateKey),
+	"federation-queue":    commandOf(listQueues),
+	"federation-retry":    commandOf(retryQueue),
 	"check":               commandOf(check),
 	"backup":              commandOf(backup),
 }

@@ -114,6 +114,7 @@ func (c statsCollector) Collect(out chan<- prometheus.Metric) {
 	counter(inboxRepeated, in.Repeated)
 	out <- prometheus.MustNewConstMetric(inboxDevices, prometheus.GaugeValue, float64(in.MirrorDevices))
 	out <- prometheus.MustNewConstMetric(inboxBytes, prometheus.GaugeValue, float64(in.MirrorBytes))
+	c.collectFederation(out)
 }
 
 // cumulate turns counts per bucket, the last one unbounded, into the running

@@ -247,6 +247,7 @@ func TestMetrics(t *testing.T) {
 	for _, want := range []string{
 		`hearth_http_requests_total{code="200",method="POST",route="/_matrix/client/v3/register"} 1`,
 		"hearth_store_units_total ", "hearth_store_write_seconds_bucket{le=", "hearth_inbox_evicted_total 0", "go_goroutines",
+		"hearth_inbound_transactions_total 0", "hearth_outbox_given_up_total 0", "hearth_outbox_items 0",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %s in %s", want, text)

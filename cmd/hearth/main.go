@@ -50,6 +50,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 			userCommand(),
 			tokenCommand(),
 			keyCommand(),
+			federationCommand(),
 			{Name: "check", Usage: "check configuration, database and invariants", Action: check},
 			{Name: "backup", Usage: "copy the database to FILE, while the server runs", ArgsUsage: "FILE", Action: backup},
 			{Name: "restore", Usage: "make the backup FILE the database", ArgsUsage: "FILE", Action: restore},
