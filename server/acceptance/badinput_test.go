@@ -279,19 +279,20 @@ func TestBadInput(t *testing.T) {
 	t.Parallel()
 	hs := testserver.New(t, testserver.Config(allEndpoints))
 	hs.Register("alice")
+	watch := storagetest.NewWatch(t, hs.Dir(), volatileColumns...)
 	n := 0
 	for _, e := range endpoints(hs) {
 		t.Run(e.method+" "+e.path, func(t *testing.T) {
 			n += len(e.attempts())
-			runBadInput(t, hs, e)
+			runBadInput(t, hs, watch, e)
 		})
 	}
 	t.Logf("%d bad requests", n)
 }
 
-func runBadInput(t *testing.T, hs *testserver.Server, e endpoint) {
+func runBadInput(t *testing.T, hs *testserver.Server, watch *storagetest.Watch, e endpoint) {
 	alice := hs.Login("alice")
-	before := dump(t, hs)
+	before := watch.Take()
 	for _, a := range e.attempts() {
 		token := alice.Token
 		if a.token != nil {
@@ -308,23 +309,16 @@ func runBadInput(t *testing.T, hs *testserver.Server, e endpoint) {
 		if got.Status >= 400 && got.Status != 401 {
 			wantErrorBody(t, a.what, got)
 		}
-		after := dump(t, hs)
+		after := watch.Take()
 		if changed := before.Changed(after); len(changed) > 0 && got.Status >= 400 {
 			t.Errorf("%s: answered %d and changed %v", a.what, got.Status, changed)
 		}
 		before = after
 		if got.Status < 300 { // it may have ended the session
 			alice = hs.Login("alice")
-			before = dump(t, hs)
+			before = watch.Take()
 		}
 	}
-}
-
-// dump leaves out what moves by itself: when a device was last seen, positions
-// and clocks.
-func dump(t *testing.T, hs *testserver.Server) storagetest.Dump {
-	t.Helper()
-	return storagetest.TakeDump(t, hs.Dir(), volatileColumns...)
 }
 
 // matches compares an answer with "status code", alternatives separated by "|".
