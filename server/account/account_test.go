@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -245,15 +246,15 @@ func TestFirstRunToken(t *testing.T) {
 	if two, err := f.FirstRunToken(ctx); err != nil || two != one {
 		t.Fatalf("a restart made another: %v", err)
 	}
-	// An administrator who came by other means ends it.
+	// An administrator who came by other means ends it, at once.
 	if _, err := f.AddUser(ctx, "root", "long enough", true); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := f.FirstRunToken(ctx); err != nil || again != "" {
-		t.Fatalf("got %v", err)
-	}
 	if ok, err := f.CheckRegToken(ctx, one); err != nil || ok {
 		t.Fatalf("it is still good: %v", err)
+	}
+	if again, err := f.FirstRunToken(ctx); err != nil || again != "" {
+		t.Fatalf("got %v", err)
 	}
 }
 
@@ -405,6 +406,68 @@ func TestStagesAreInOrder(t *testing.T) {
 	} {
 		if got := s.next(c.done, c.stage); got != c.want {
 			t.Errorf("after %v, %s: %v", c.done, c.stage, got)
+		}
+	}
+}
+
+// Wrong passwords that arrive at once, while none is compared yet, are bounded
+// like those that come one by one; the right one is free again afterwards.
+func TestFailuresAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Options{LimitFailures: true})
+	f.user("alice")
+	for range cap(f.hasher.slots) {
+		f.hasher.slots <- struct{}{}
+	}
+	const tries = 3 * maxFailures
+	results := make(chan error, tries)
+	for range tries {
+		go func() {
+			_, err := f.CheckPassword(context.Background(), "alice", "wrong")
+			results <- err
+		}()
+	}
+	for len(results)+int(f.hasher.waiting.Load()) < tries {
+		runtime.Gosched()
+	}
+	for range cap(f.hasher.slots) {
+		<-f.hasher.slots
+	}
+	compared := 0
+	for range tries {
+		err := <-results
+		if isCode(err, matrix.Forbidden) {
+			compared++
+		} else if !isCode(err, matrix.LimitExceeded) {
+			t.Fatal(err)
+		}
+	}
+	if compared != maxFailures {
+		t.Errorf("%d wrong passwords were compared, want %d", compared, maxFailures)
+	}
+}
+
+// An attempt that compared nothing does not count, and a right password clears
+// the count.
+func TestAttemptsThatAreNoFailures(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Options{LimitFailures: true})
+	f.user("alice")
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 2 * maxFailures {
+		if _, err := f.CheckPassword(gone, "alice", password); !errors.Is(err, context.Canceled) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	for range 2 {
+		for range maxFailures - 1 {
+			if _, err := f.CheckPassword(t.Context(), "alice", "wrong"); !isCode(err, matrix.Forbidden) {
+				t.Fatalf("got %v", err)
+			}
+		}
+		if _, err := f.CheckPassword(t.Context(), "alice", password); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

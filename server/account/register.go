@@ -107,6 +107,11 @@ func (a *Accounts) register(tx *storage.Tx, user storage.User, r Registration) (
 	if err != nil {
 		return Login{}, err
 	}
+	if user.Admin {
+		if err := endFirstRun(tx); err != nil {
+			return Login{}, err
+		}
+	}
 	if r.Login == nil {
 		return Login{User: a.userID(user.Localpart)}, nil
 	}

@@ -51,6 +51,20 @@ func (a *Accounts) FirstRunToken(ctx context.Context) (matrix.Token, error) {
 	})
 }
 
+// endFirstRun ends the token that awaits the first administrator, where there
+// is one, in the unit that makes an administrator by other means: it stands in
+// a log, and whoever read it there must not become a second one.
+func endFirstRun(tx *storage.Tx) error {
+	t, err := tx.FirstRunToken()
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return tx.DeleteRegistrationToken(t.Token)
+}
+
 // awaitsAdmin tells whether a first-run token is open.
 func (a *Accounts) awaitsAdmin(ctx context.Context) (bool, error) {
 	return read(ctx, a, "first-run token", func(rx *storage.Rx) (bool, error) {
