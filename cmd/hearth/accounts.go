@@ -180,7 +180,7 @@ func tokenList(ctx context.Context, cmd *cli.Command) error {
 				used += fmt.Sprintf(" of %d", t.Allowed)
 			}
 			if d := time.Duration(t.ExpiresIn); d != 0 {
-				expires = "in " + d.Round(time.Minute).String()
+				expires = "in " + config.Duration(d.Round(time.Minute)).String()
 			}
 			if !t.Valid {
 				state = "no longer valid"
