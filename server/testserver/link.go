@@ -28,7 +28,8 @@ const (
 	Twice           // arrives twice, one after the other
 	Late            // its connection breaks; it arrives after requests that came later
 	Slow            // arrives up to 5 ms later
-	Hang            // is never answered, until the link's fate is set anew
+	Hang            // does not arrive and is not answered, until the link's judge is replaced
+	HoldAnswer      // arrives, and its answer hangs in the same way
 	fates
 )
 
@@ -82,6 +83,7 @@ type Link struct {
 	late    []*Transit
 	counts  map[Fate]int
 	answers map[int]int // by status, of what was forwarded
+	held    int
 }
 
 // NewLink opens a link that forwards everything. It ends with the test.
@@ -134,6 +136,13 @@ func (l *Link) Count(f Fate) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.counts[f]
+}
+
+// Held is how many requests, or answers, were made to hang so far.
+func (l *Link) Held() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held
 }
 
 // Answers is how many transactions the server behind the link answered so.
@@ -200,7 +209,13 @@ func (l *Link) carry(ctx context.Context, t *Transit, f Fate, changed <-chan str
 		case <-time.After(rand.N(5 * time.Millisecond)): //nolint:gosec // a delay is the point
 		case <-ctx.Done():
 		}
-	case Hang:
+	case Hang, HoldAnswer:
+		if f == HoldAnswer {
+			l.forward(ctx, t)
+		}
+		l.mu.Lock()
+		l.held++
+		l.mu.Unlock()
 		select {
 		case <-changed:
 		case <-ctx.Done():
