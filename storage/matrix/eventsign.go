@@ -83,7 +83,14 @@ func VerifyEvent(e *Event, server ServerName, lookup func(KeyID) (ed25519.Public
 // of the event ID; with restricted joins that of the user in
 // join_authorised_via_users_server. Where that is no valid user ID it names
 // no server, and authorization must refuse the event.
+//
+// An event whose content hash is wrong is judged as what it will be processed
+// as, its redacted copy: up to room version 10 that is no third-party invite
+// any more, and anybody could otherwise invite in the sender's name.
 func RequiredSignatures(e *Event) []ServerName {
+	if !e.hashOK {
+		e = e.Redacted()
+	}
 	var servers []ServerName
 	add := func(s ServerName) {
 		for _, have := range servers {

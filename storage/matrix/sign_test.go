@@ -156,12 +156,45 @@ func TestRequiredSignatures(t *testing.T) {
 			for key, value := range c.fields {
 				event[key] = value
 			}
+			sum, err := ContentHash(v, marshal(t, event))
+			if err != nil {
+				t.Fatal(err)
+			}
+			event["hashes"] = map[string]any{"sha256": EncodeBase64(sum[:])}
 			e, err := ParseEvent(v, marshal(t, event))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if got := RequiredSignatures(e); !slices.Equal(got, c.want) {
 				t.Errorf("%s, version %s: got %v, want %v", c.name, v.ID, got, c.want)
+			}
+		}
+	}
+}
+
+// A wrong content hash makes the event its redacted copy. Where that has lost
+// third_party_invite it is a plain invite, which the sender must have signed:
+// or anybody could forge one.
+func TestRequiredSignaturesWrongHash(t *testing.T) {
+	for _, c := range []struct {
+		in     string
+		invite any
+		want   []ServerName
+	}{
+		{"1-10", map[string]any{"signed": map[string]any{}}, []ServerName{"b.org"}},
+		{"11-12", map[string]any{"signed": map[string]any{}}, nil},
+		{"1-12", "not an object", []ServerName{"b.org"}},
+	} {
+		for _, v := range versionsOf(t, c.in) {
+			event := sample(v) // its hash is of the right form only
+			event["type"], event["state_key"] = TypeMember, "@c:c.org"
+			event["content"] = map[string]any{"membership": "invite", "third_party_invite": c.invite}
+			e, err := ParseEvent(v, marshal(t, event))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := RequiredSignatures(e); e.HashOK() || !slices.Equal(got, c.want) {
+				t.Errorf("version %s: got %v, want %v", v.ID, got, c.want)
 			}
 		}
 	}
