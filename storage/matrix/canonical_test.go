@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"bytes"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -139,4 +140,24 @@ func TestCanonicalProperties(t *testing.T) {
 			t.Fatalf("%q:\ngot  %q\nwant %q", in, out, w)
 		}
 	})
+}
+
+// Keys that need escapes are sorted without an allocation for each comparison,
+// so that an event full of them costs about what any other does.
+func TestCanonicalJSONEscapedKeys(t *testing.T) {
+	count := func(keys int) float64 {
+		in := []byte{'{'}
+		for i := keys; i > 0; i-- {
+			in = fmt.Appendf(in, `"\"\u0001\n%06d":%d,`, i, i)
+		}
+		in = append(in, `"\"":0}`...)
+		out := make([]byte, 0, len(in))
+		if got, err := AppendCanonicalJSON(out, in, true); err != nil || !bytes.HasPrefix(got, []byte(`{"\"":0,"\"\u0001\n000001":1,`)) {
+			t.Fatalf("got %.60s, %v", got, err)
+		}
+		return testing.AllocsPerRun(10, func() { _, _ = AppendCanonicalJSON(out, in, true) })
+	}
+	if few, many := count(10), count(1000); many > few+20 {
+		t.Errorf("%v allocations with 10 keys, %v with 1,000", few, many)
+	}
 }

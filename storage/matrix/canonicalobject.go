@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"slices"
 )
@@ -105,5 +106,13 @@ func compareKeys(a, b []byte) int {
 	if bytes.IndexByte(a, '\\') < 0 && bytes.IndexByte(b, '\\') < 0 {
 		return bytes.Compare(a, b)
 	}
-	return bytes.Compare(appendUnescaped(nil, a), appendUnescaped(nil, b))
+	for len(a) > 0 && len(b) > 0 {
+		var x, y byte
+		x, a = unescapeByte(a)
+		y, b = unescapeByte(b)
+		if x != y {
+			return cmp.Compare(x, y)
+		}
+	}
+	return cmp.Compare(len(a), len(b))
 }

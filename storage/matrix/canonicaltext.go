@@ -142,33 +142,37 @@ func appendQuoted[S ~string](dst []byte, s S) []byte {
 
 // appendUnescaped appends the text of a canonical JSON string, given without its quotes.
 func appendUnescaped(dst, s []byte) []byte {
-	for i := 0; i < len(s); i++ {
-		b := s[i]
-		if b != '\\' {
-			dst = append(dst, b)
-			continue
-		}
-		i++
-		switch s[i] {
-		case 'b':
-			b = '\b'
-		case 't':
-			b = '\t'
-		case 'n':
-			b = '\n'
-		case 'f':
-			b = '\f'
-		case 'r':
-			b = '\r'
-		case 'u': // \u00XX, nothing else is canonical
-			b = unhex(s[i+3])<<4 | unhex(s[i+4])
-			i += 4
-		default:
-			b = s[i]
-		}
+	for len(s) > 0 {
+		var b byte
+		b, s = unescapeByte(s)
 		dst = append(dst, b)
 	}
 	return dst
+}
+
+// unescapeByte reads the first byte of a canonical JSON string's text, and
+// returns what follows it. Canonical escapes stand for one byte each.
+func unescapeByte(s []byte) (b byte, rest []byte) {
+	if s[0] != '\\' {
+		return s[0], s[1:]
+	}
+	switch s[1] {
+	case 'b':
+		b = '\b'
+	case 't':
+		b = '\t'
+	case 'n':
+		b = '\n'
+	case 'f':
+		b = '\f'
+	case 'r':
+		b = '\r'
+	case 'u': // \u00XX, nothing else is canonical
+		return unhex(s[4])<<4 | unhex(s[5]), s[6:]
+	default:
+		b = s[1]
+	}
+	return b, s[2:]
 }
 
 func unhex(b byte) byte {
