@@ -234,11 +234,16 @@ func (r *resolver) loadAround() error {
 	if !r.version.RoomIDFromCreate || len(r.full) == 0 {
 		return nil
 	}
-	room := r.g.nodes[r.full[0]].ev.RoomID()
-	if room == "" {
-		return fmt.Errorf("state resolution: event %s has no room", r.g.nodes[r.full[0]].id)
+	// The states' own create event, so that an event of another room among them
+	// is refused rather than the room's, whichever comes first.
+	n, ok := r.unconflicted[createKey]
+	if !ok {
+		room := r.g.nodes[r.full[0]].ev.RoomID()
+		if room == "" {
+			return fmt.Errorf("state resolution: event %s has no room", r.g.nodes[r.full[0]].id)
+		}
+		n = r.g.number(matrix.EventID("$" + room[1:]))
 	}
-	n := r.g.number(matrix.EventID("$" + room[1:]))
 	if err := r.g.load([]int32{n}); err != nil {
 		return err
 	}

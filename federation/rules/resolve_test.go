@@ -352,3 +352,24 @@ func TestResolveCycle(t *testing.T) {
 		t.Errorf("got %v, want %v", err, errCycle)
 	}
 }
+
+// An event of another room in a state does not enter, and keeps no event of
+// the room out, whichever state names it.
+func TestResolveOtherRoom(t *testing.T) {
+	r := newRoom(t, "12")
+	base := baseState(r)
+	base[1].prev, base[2].auth = "create", "alice"
+	r.add(base...)
+	topic := pdu{id: "ours", typ: "m.room.topic", sender: alice, content: `{}`, auth: "alice levels"}
+	theirs := topic
+	theirs.id, theirs.room = "theirs", hashRoom("other")
+	r.add(topic, theirs)
+	want := r.state("create alice levels ours")
+	states := []StateMap{want, r.state("create alice levels theirs")}
+	for range 2 {
+		if got := must(t)(Resolve(r.version, states, r)); !maps.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		states[0], states[1] = states[1], states[0]
+	}
+}
