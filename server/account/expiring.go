@@ -59,6 +59,24 @@ func (e *expiring[V]) update(key string, fn func(*V)) (v V, left time.Duration, 
 	return h.value, h.until.Sub(e.now()), true
 }
 
+// change lets fn change the value of key, the zero value if it has none, and
+// tells what it is then and how long it lives. Of several that are called at
+// once each sees what those before it did.
+func (e *expiring[V]) change(key string, fn func(*V)) (V, time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sweep(e.max)
+	el, ok := e.items[key]
+	if !ok {
+		e.sweep(e.max - 1)
+		el = e.order.PushBack(&held[V]{key: key, until: e.now().Add(e.ttl)})
+		e.items[key] = el
+	}
+	h := el.Value.(*held[V])
+	fn(&h.value)
+	return h.value, h.until.Sub(e.now())
+}
+
 // take finds a value and removes it: of several takers one gets it.
 func (e *expiring[V]) take(key string) (v V, ok bool) {
 	e.mu.Lock()

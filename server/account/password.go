@@ -114,9 +114,21 @@ func (a *Accounts) CheckNewPassword(password matrix.Token) error {
 // M_FORBIDDEN whatever was wrong, after the same work: an unknown name is not
 // told from a wrong password.
 func (a *Accounts) CheckPassword(ctx context.Context, localpart string, password matrix.Token) (storage.User, error) {
-	if n, left, _ := a.failures.update(localpart, nil); a.opt.LimitFailures && n >= maxFailures {
-		return storage.User{}, limited(left, "too many wrong passwords")
+	if err := a.noteAttempt(localpart); err != nil {
+		return storage.User{}, err
 	}
+	user, err := a.comparePassword(ctx, localpart, password)
+	var told *matrix.Error
+	switch {
+	case err == nil:
+		_, _ = a.failures.take(localpart)
+	case !errors.As(err, &told) || told.Code != matrix.Forbidden: // nothing was compared
+		a.failures.update(localpart, func(n *int) { *n = max(0, *n-1) })
+	}
+	return user, err
+}
+
+func (a *Accounts) comparePassword(ctx context.Context, localpart string, password matrix.Token) (storage.User, error) {
 	user, err := read(ctx, a, "check password", func(rx *storage.Rx) (storage.User, error) {
 		return rx.UserByLocalpart(localpart)
 	})
@@ -132,20 +144,27 @@ func (a *Accounts) CheckPassword(ctx context.Context, localpart string, password
 		return storage.User{}, err
 	}
 	if !match || !usable {
-		a.noteFailure(localpart)
 		return storage.User{}, matrix.Errorf(matrix.Forbidden, "wrong user name or password")
 	}
-	_, _ = a.failures.take(localpart)
 	return user, nil
 }
 
-func (a *Accounts) noteFailure(localpart string) {
+// noteAttempt counts a password as wrong before it is compared, which takes
+// long: all that arrive in the meantime would else be compared too.
+func (a *Accounts) noteAttempt(localpart string) error {
 	if !a.opt.LimitFailures {
-		return
+		return nil
 	}
-	if _, _, ok := a.failures.update(localpart, func(n *int) { *n++ }); !ok {
-		a.failures.put(localpart, 1)
+	refused := false
+	_, left := a.failures.change(localpart, func(n *int) {
+		if refused = *n >= maxFailures; !refused {
+			*n++
+		}
+	})
+	if refused {
+		return limited(left, "too many wrong passwords")
 	}
+	return nil
 }
 
 func limited(after time.Duration, message string) error {
