@@ -130,6 +130,26 @@ func TestParseEventSize(t *testing.T) {
 	equal(t, len(e.Unsigned()), MaxEventSize+len(`{"x":""}`))
 }
 
+// The limit is in bytes of canonical JSON: 65,536 pass, one more does not,
+// and characters count by their UTF-8.
+func TestParseEventSizeBoundary(t *testing.T) {
+	v := version(t, "12")
+	for _, char := range []string{"x", "é", "😀"} {
+		event := sample(v)
+		event["content"] = map[string]any{"body": ""}
+		room := MaxEventSize - len(marshal(t, event))
+		body := strings.Repeat(char, room/len(char)) + strings.Repeat("x", room%len(char))
+		event["content"] = map[string]any{"body": body}
+		if _, err := ParseEvent(v, marshal(t, event)); err != nil {
+			t.Errorf("%s: %d bytes: %v", char, len(marshal(t, event)), err)
+		}
+		event["content"] = map[string]any{"body": body + "x"}
+		if _, err := ParseEvent(v, marshal(t, event)); err == nil {
+			t.Errorf("%s: %d bytes pass", char, len(marshal(t, event)))
+		}
+	}
+}
+
 func TestEventAccessors(t *testing.T) {
 	for _, v := range versionsOf(t, "all") {
 		event := sample(v)
