@@ -25,9 +25,6 @@ type PowerLevels struct {
 	Events map[string]int64
 	// Notifications is read only where the room version has rules about it.
 	Notifications map[string]int64
-
-	// HasUsers tells that there is a users object.
-	HasUsers bool
 }
 
 // Level is a power level that may be missing.
@@ -117,7 +114,6 @@ func parsePowerLevels(v *Version, content []byte) (*PowerLevels, error) {
 		case "invite":
 			err = p.Invite.parse(v, value)
 		case "users":
-			p.HasUsers = true
 			p.Users, err = parseLevelMap[UserID](v, value, true)
 		case "events":
 			p.Events, err = parseLevelMap[string](v, value, false)
