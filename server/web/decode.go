@@ -65,7 +65,10 @@ func readBody(w *response, r *http.Request, max int64, buf *bytes.Buffer) error 
 	if _, err := buf.ReadFrom(http.MaxBytesReader(w.ResponseWriter, r.Body, max)); err != nil {
 		w.closeAfter()
 		var big *http.MaxBytesError
+		var told *matrix.Error
 		switch {
+		case errors.As(err, &told):
+			return told
 		case errors.As(err, &big):
 			return tooLarge(max)
 		case errors.Is(err, os.ErrDeadlineExceeded):

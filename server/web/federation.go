@@ -39,6 +39,9 @@ func Federation[In, Out any](fn func(context.Context, *Call, In) (Out, error)) H
 	return Handler{serve: func(k *Kernel, w *response, r *http.Request, c *Call) error {
 		buf := bodies.Get().(*bytes.Buffer)
 		defer freeBody(buf)
+		body := &meteredBody{ReadCloser: r.Body, memory: k.memory, address: limitKey(c)}
+		defer body.free()
+		r.Body = body
 		if err := k.authenticatePeer(w, r, c, buf); err != nil {
 			return err
 		}

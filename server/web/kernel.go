@@ -32,6 +32,9 @@ type Options struct {
 	// WriteTimeout is how long a client may take to read each 64 KiB of a
 	// response. Zero: 30 s.
 	WriteTimeout time.Duration
+	// LargeBodies is how many bytes of other servers' large request bodies may be
+	// in memory at once, one address having a third at most. Zero: 48 MiB.
+	LargeBodies int64
 	// Health tells /health whether the server can work. Nil: it can.
 	Health func(context.Context) error
 }
@@ -41,6 +44,7 @@ type Kernel struct {
 	opt      Options
 	log      *zap.Logger
 	limiters map[string]*limiter
+	memory   *bodyMemory
 	routes   []*route
 	table    *table
 	idPrefix string
@@ -70,6 +74,7 @@ func New(opt Options) *Kernel {
 		opt:      opt,
 		log:      opt.Log.Named("web"),
 		limiters: map[string]*limiter{},
+		memory:   newBodyMemory(opt.LargeBodies),
 		idPrefix: hex.EncodeToString(id[:]) + "-",
 		closing:  make(chan struct{}),
 		gate:     gate{empty: make(chan struct{})},
