@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -336,9 +337,10 @@ func TestReadOnlyUntilTheDiskRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storagetest.Open(t)
 		put(t, s, 0)
-		broken := true
+		var broken atomic.Bool // the next try at the fence runs on a timer's goroutine
+		broken.Store(true)
 		storagetest.Disk(t, s).OnCall(func(c faultvfs.Call) faultvfs.Code {
-			if broken && isSync(c) {
+			if broken.Load() && isSync(c) {
 				return faultvfs.SyncError
 			}
 			return 0
@@ -361,7 +363,7 @@ func TestReadOnlyUntilTheDiskRecovers(t *testing.T) {
 		if err := write(s, 3); !errors.Is(err, storage.ErrReadOnly) {
 			t.Errorf("write after the hold: %v", err)
 		}
-		broken = false
+		broken.Store(false)
 		for s.Stats().Degraded {
 			synctest.Wait()
 			wait(t)
