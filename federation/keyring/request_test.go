@@ -143,6 +143,27 @@ func TestRequestWithExpiredKey(t *testing.T) {
 	}
 }
 
+// A key that is said to be good for years is good for requests only as long as
+// the server repeats it; what it signed once is not disowned by its silence.
+func TestRequestWithLongLivedKey(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	p := newPeer(c, "peer.test")
+	p.life = 3650 * 24 * time.Hour
+	r := openRing(t, c, newNetwork(p))
+	x := signedRequest(t, p.name, us, "ed25519:1", p.keys["ed25519:1"], "GET", "/", "")
+	if err := r.CheckRequest(t.Context(), x); err != nil {
+		t.Fatal(err)
+	}
+	p.set(func() { p.down = true })
+	c.pass(8 * 24 * time.Hour)
+	var told *matrix.Error
+	if err := r.CheckRequest(t.Context(), x); !errors.As(err, &told) || told.Status != 401 {
+		t.Errorf("got %v", err)
+	}
+	want(t, r, p.name, "ed25519:1", c.now(), p.pub("ed25519:1"), nil)
+}
+
 func TestBusyRequest(t *testing.T) {
 	t.Parallel()
 	c := newClock()
