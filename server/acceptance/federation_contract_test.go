@@ -16,28 +16,6 @@ import (
 	"hearth/storage/storagetest/faultvfs"
 )
 
-// TestFederation holds T8 to T11 end to end: between servers that federate over
-// TLS on loopback.
-func TestFederation(t *testing.T) {
-	t.Parallel()
-	for _, promise := range []struct {
-		name string
-		test func(*testing.T)
-	}{
-		{"T8", testSameIDAtEachAttempt},
-		{"T9", testRemoteOrder},
-		{"T10 replays", testReplays},
-		{"T10 failed write", testReceiverCannotWrite},
-		{"T11", testNoFederation},
-		{"one transaction ID", testOneTransactionID},
-	} {
-		t.Run(promise.name, func(t *testing.T) {
-			t.Parallel()
-			promise.test(t)
-		})
-	}
-}
-
 // attempts records the message IDs of each transaction at each attempt.
 type attempts struct {
 	mu  sync.Mutex // guards ids
@@ -261,9 +239,10 @@ func testNoFederation(t *testing.T) {
 	bob.Sync().NoToDevice()
 }
 
-// testOneTransactionID: two users with two devices each, which all use the
+// TestOneTransactionID has two users with two devices each, all use the
 // transaction ID 1 for different event types at once. All messages arrive.
-func testOneTransactionID(t *testing.T) {
+func TestOneTransactionID(t *testing.T) {
+	t.Parallel()
 	net := testserver.Network(t, 2)
 	bob := net[1].Register("bob")
 	var from []*testserver.Client
