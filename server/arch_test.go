@@ -69,8 +69,7 @@ func TestOnlyOwnersImport(t *testing.T) {
 		{[]string{"database/sql", "modernc.org/sqlite"}, []string{"hearth/storage"}, false},
 		{[]string{"github.com/gorilla/mux"}, []string{"hearth/server"}, true},
 		{[]string{"github.com/BurntSushi/toml"}, []string{"hearth/server/config"}, true},
-		{[]string{"net/http/httptest"}, nil, false},
-		{[]string{"testing"}, []string{"hearth/server/testserver", "hearth/storage/storagetest"}, false},
+		{[]string{"testing", "net/http/httptest"}, []string{"hearth/server/testserver", "hearth/storage/storagetest"}, false},
 		{[]string{"hearth/server/testserver", "hearth/storage/storagetest"}, []string{"hearth/server/testserver", "hearth/storage/storagetest"}, false},
 		{[]string{"github.com/urfave/cli/v3", "github.com/schollz/progressbar/v3", "golang.org/x/term"}, []string{"hearth/cmd"}, true},
 	} {
