@@ -10,6 +10,8 @@ import (
 // ones before and behind it arrive.
 func TestBadEDU(t *testing.T) {
 	t.Parallel()
+	w := newWorld(t, Options{})
+	want := ""
 	swap := func(old, with string) string { return strings.Replace(direct("bad", `{"bad":1}`), old, with, 1) }
 	for name, bad := range map[string]string{
 		"not an object":            `5`,
@@ -42,16 +44,17 @@ func TestBadEDU(t *testing.T) {
 		"message: null":            edu("bad", `{"`+bob+`":{"*":null}}`),
 		"too many devices":         edu("bad", `{"`+bob+`":`+devices(maxDevices+1)+`}`),
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, Options{})
-			w.deliver("t", direct("1", `{"n":1}`), bad, direct("2", `{"n":2}`))
-			w.wantWaiting("B1", `{"n":1} {"n":2}`)
-			if c := w.proc.Counts(); c.Dropped != 1 || c.EDUs != 2 || c.Ignored != 0 {
-				t.Errorf("counted %+v", c)
-			}
-		})
+		before := w.proc.Counts()
+		first, last := fmt.Sprintf(`{"first":%q}`, name), fmt.Sprintf(`{"last":%q}`, name)
+		w.deliver(name, direct("1", first), bad, direct("2", last))
+		want += first + " " + last + " "
+		w.wantWaiting("B1", strings.TrimSpace(want))
+		c := w.proc.Counts()
+		if c.Dropped-before.Dropped != 1 || c.EDUs-before.EDUs != 2 || c.Ignored != 0 {
+			t.Errorf("%s: counted %+v after %+v", name, c, before)
+		}
 	}
+	w.wantWaiting("B2", "")
 }
 
 func devices(n int) string {
@@ -79,7 +82,7 @@ func TestRecipients(t *testing.T) {
 	)
 	w.wantWaiting("B1", `{"n":"all"} {"n":2}`)
 	w.wantWaiting("B2", `{"n":"own"} {"n":3} {"n":"long ID"}`)
-	if c := w.proc.Counts(); c.Dropped != 1 || c.Ignored != 3 {
+	if c := w.proc.Counts(); c.Dropped != 1 || c.Ignored != 3 || c.EDUs != 5 {
 		t.Errorf("counted %+v", c)
 	}
 }
