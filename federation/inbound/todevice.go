@@ -15,10 +15,11 @@ import (
 // Bounds of one m.direct_to_device EDU.
 const (
 	maxType = 255 // bytes. Client-Server API, "Size limits"
-	// maxMessageID is in bytes. The specification says 32 code points, but there
-	// are servers that put the transaction ID of their client there, often a UUID
-	// of 36. It is only hashed here, so a longer one costs nothing, and refusing
-	// it would cost a room key.
+	// maxMessageID is in bytes. There are servers that put the transaction ID of
+	// their client there, often a UUID of 36 characters. It is only hashed here,
+	// so a longer one costs nothing, and refusing it would cost a room key.
+	//
+	// Spec deviation: 32 code points are the limit.
 	maxMessageID = 255
 	maxDevices   = 10_000 // named
 )

@@ -16,9 +16,10 @@ const (
 	MaxEDUs = 100
 )
 
-// Transaction is the body of PUT /_matrix/federation/v1/send/{txnId}. A list
-// that is absent or null counts as empty: some servers leave out empty lists,
-// and a room key should not be lost for that.
+// Transaction is the body of PUT /_matrix/federation/v1/send/{txnId}.
+//
+// Spec deviation: pdus may be absent, and both lists null: some encoders write
+// empty lists so, and a room key should not be lost for that.
 type Transaction struct {
 	Origin string `json:"origin"`
 	PDUs   PDUs   `json:"pdus"`
