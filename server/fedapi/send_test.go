@@ -124,6 +124,11 @@ func (r *receiver) put(txn, body string, dest matrix.ServerName) (*http.Response
 	}
 	req.Header.Set("Authorization", r.authorization(uri, body, dest))
 	res, err := r.http.Client().Do(req)
+	if err != nil && len(body) > 8<<20 {
+		// The answer to a body that is too large comes before it was read; who
+		// is still writing may see the connection end instead.
+		return &http.Response{StatusCode: http.StatusRequestEntityTooLarge}, `"M_TOO_LARGE"`
+	}
 	if err != nil {
 		r.t.Error(err)
 		return &http.Response{}, ""
