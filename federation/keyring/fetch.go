@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -51,6 +52,7 @@ func kindOf(known *storage.ServerKeys) kind {
 // errand is what one fetch does: it asks a server itself, or notaries about it.
 type errand struct {
 	of       errandID
+	since    int64 // see fetches.mark
 	run      func(ctx context.Context) error
 	patience time.Duration
 }
@@ -68,6 +70,7 @@ type fetches struct {
 	ctx    context.Context //nolint:containedctx // ends with the ring, not with whoever asks first
 	cancel context.CancelFunc
 	wait   sync.WaitGroup
+	landed atomic.Int64 // counts fetches that ended
 
 	mu        sync.Mutex // guards what follows
 	closed    bool
@@ -88,7 +91,13 @@ type history struct {
 	tokens    *rate.Limiter
 	failures  int // in a row
 	notBefore time.Time
+	last      *flight // the last one that ended
+	landed    int64   // as which of all
 }
+
+// mark is read before looking at what is known: a fetch that ends after it
+// serves whoever then finds too little, although it is over when he asks.
+func (f *fetches) mark() int64 { return f.landed.Load() }
 
 func (f *fetches) init() {
 	f.ctx, f.cancel = context.WithCancel(context.Background())
@@ -135,6 +144,9 @@ func (r *Ring) start(e errand, k kind) (*flight, error) {
 		h = &history{tokens: rate.NewLimiter(rate.Every(askEvery), askBurst)}
 		f.histories.put(e.of, h, 1)
 	}
+	if h.last != nil && h.landed > e.since {
+		return h.last, nil
+	}
 	// A wait that is longer than any we impose is a clock that was set back.
 	if wait := h.notBefore.Sub(now); wait > 0 && wait <= lastBackoff {
 		return nil, errNotNow
@@ -153,9 +165,12 @@ func (r *Ring) start(e errand, k kind) (*flight, error) {
 	f.wait.Go(func() {
 		ctx, cancel := context.WithTimeout(f.ctx, e.patience)
 		defer cancel()
-		fl.err = errors.New("keyring: a fetch ended in a panic")
 		defer func() {
-			r.landed(e, k, h, fl.err)
+			if p := recover(); p != nil { // a bug, perhaps that server's doing: it fails alone
+				fl.err = errors.New("keyring: a fetch ended in a panic")
+				r.log.Error("panic in a fetch", zap.String("origin", string(e.of.server)), zap.Any("panic", p), zap.Stack("stack"))
+			}
+			r.land(e, k, h, fl)
 			close(fl.done)
 		}()
 		fl.err = e.run(ctx)
@@ -163,12 +178,13 @@ func (r *Ring) start(e errand, k kind) (*flight, error) {
 	return fl, nil
 }
 
-// landed notes how an errand went.
-func (r *Ring) landed(e errand, k kind, h *history, err error) {
-	f := &r.fetches
+// land notes how an errand went.
+func (r *Ring) land(e errand, k kind, h *history, fl *flight) {
+	f, err := &r.fetches, fl.err
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.running, e.of)
+	h.last, h.landed = fl, f.landed.Add(1)
 	f.taken[k]--
 	domain := domainOf(e.of.server)
 	if f.domains[domain]--; f.domains[domain] == 0 {
@@ -220,7 +236,7 @@ func (r *Ring) stale(known *storage.ServerKeys, now time.Time) bool {
 
 // directErrand asks a server for its own keys.
 func (r *Ring) directErrand(server matrix.ServerName) errand {
-	return errand{of: errandID{server: server}, patience: r.opt.Timeout, run: func(ctx context.Context) error {
+	return errand{of: errandID{server: server}, since: r.fetches.mark(), patience: r.opt.Timeout, run: func(ctx context.Context) error {
 		raw, err := r.fetcher.ServerKeys(ctx, server)
 		if err != nil {
 			return err

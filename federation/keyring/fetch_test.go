@@ -248,6 +248,10 @@ func TestOneFetchAtATime(t *testing.T) {
 	}
 	close(p.gate)
 	all.Wait()
+	// One who looked before the fetch ended and asks after it has no need of another.
+	if fl, err := r.start(e, stranger); err != nil || fl.err != nil {
+		t.Errorf("got %v", err)
+	}
 	if n := p.timesAsked(); n != 1 {
 		t.Errorf("asked %d times", n)
 	}
@@ -296,6 +300,18 @@ func TestSlowServers(t *testing.T) {
 	if text, err := r.Notarize(t.Context(), known.name, c.now().Add(1000*time.Hour).UnixMilli()); text == nil || err != nil {
 		t.Errorf("as a notary: %s, %v", text, err)
 	}
+}
+
+func TestPanicFailsAlone(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	p := newPeer(c, "peer.test")
+	p.mangle = func([]byte) []byte { panic("a bug") }
+	r := openRing(t, c, newNetwork(p))
+	want(t, r, p.name, "ed25519:1", c.now(), nil, ErrUnknownKey)
+	p.set(func() { p.mangle = nil })
+	c.pass(firstBackoff)
+	want(t, r, p.name, "ed25519:1", c.now(), p.pub("ed25519:1"), nil)
 }
 
 func TestPlacesAreGivenBack(t *testing.T) {

@@ -19,11 +19,13 @@ const maxNotaryAnswers = 16
 
 // sources lists whom to ask for a key, in order. Notaries speak for themselves
 // only, or two that wait for each other's keys would wait for ever.
-func (r *Ring) sources(server matrix.ServerName, id matrix.KeyID, m moment) []errand {
+func (r *Ring) sources(server matrix.ServerName, id matrix.KeyID, m moment, since int64) []errand {
 	list := []errand{r.directErrand(server)}
+	list[0].since = since
 	if len(r.opt.Notaries) > 0 && !slices.Contains(r.opt.Notaries, server) {
 		list = append(list, errand{
 			of:       errandID{server: server, notaries: true},
+			since:    r.fetches.mark(), // another key may have been asked for before
 			patience: r.opt.Timeout * time.Duration(len(r.opt.Notaries)),
 			run:      func(ctx context.Context) error { return r.askNotaries(ctx, server, id, m) },
 		})

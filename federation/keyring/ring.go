@@ -100,6 +100,7 @@ func (r *Ring) find(ctx context.Context, server matrix.ServerName, id matrix.Key
 	if server == r.store.ServerName() {
 		return r.own.find(id, m)
 	}
+	since := r.fetches.mark()
 	known, err := r.lookup(ctx, server)
 	if err != nil {
 		return nil, err
@@ -109,7 +110,7 @@ func (r *Ring) find(ctx context.Context, server matrix.ServerName, id matrix.Key
 		r.refreshAhead(known, m.now)
 		return pub, nil
 	}
-	for _, ask := range r.sources(server, id, m) {
+	for _, ask := range r.sources(server, id, m, since) {
 		err := r.fetch(ctx, ask, kindOf(known))
 		if err != nil && (ctx.Err() != nil || errors.Is(err, ErrBusy)) {
 			return nil, err
