@@ -67,7 +67,7 @@ var errNotNow = errors.New("keyring: was asked shortly before")
 
 // fetches is what runs, and what is remembered of what ran.
 type fetches struct {
-	ctx    context.Context //nolint:containedctx // ends with the ring, not with whoever asks first
+	ctx    context.Context // ends with the ring, not with whoever asks first
 	cancel context.CancelFunc
 	wait   sync.WaitGroup
 	landed atomic.Int64 // counts fetches that ended
@@ -205,7 +205,7 @@ func (r *Ring) land(e errand, k kind, h *history, fl *flight) {
 // domainOf names what the servers of one owner have in common: the registrable
 // domain, or the /24 or /48 of an address.
 func domainOf(server matrix.ServerName) string {
-	host := strings.ToLower(strings.Trim(server.Host(), "[].")) //nolint:staticcheck // a set of characters
+	host := strings.ToLower(strings.Trim(server.Host(), "[]."))
 	if addr, err := netip.ParseAddr(host); err == nil {
 		bits := 48
 		if addr = addr.Unmap(); addr.Is4() {
