@@ -54,6 +54,7 @@ type Request struct {
 	Query       url.Values
 	Body        []byte // JSON; empty: none
 	Unsigned    bool   // for endpoints without authentication
+	MaxResponse int64  // bytes read of the answer; 0: Options.MaxResponse
 }
 
 // Error is an answer other than 2xx.
@@ -213,12 +214,16 @@ func (c *Client) Do(ctx context.Context, r Request) ([]byte, error) {
 		return nil, fmt.Errorf("call %s: %w", r.Destination, err)
 	}
 	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(res.Body, c.opt.MaxResponse+1))
+	limit := c.opt.MaxResponse
+	if r.MaxResponse > 0 {
+		limit = min(limit, r.MaxResponse)
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, limit+1))
 	if err != nil {
 		return nil, fmt.Errorf("answer of %s: %w", r.Destination, err)
 	}
-	if int64(len(body)) > c.opt.MaxResponse {
-		return nil, fmt.Errorf("answer of %s: longer than %d bytes", r.Destination, c.opt.MaxResponse)
+	if int64(len(body)) > limit {
+		return nil, fmt.Errorf("answer of %s: longer than %d bytes", r.Destination, limit)
 	}
 	if res.StatusCode/100 != 2 {
 		return nil, errorOf(res, body)
@@ -286,13 +291,13 @@ func clip(s string) string {
 // ServerKeys fetches a server's own statement of its signing keys.
 // Server-Server API, GET /_matrix/key/v2/server.
 func (c *Client) ServerKeys(ctx context.Context, server matrix.ServerName) ([]byte, error) {
-	return c.Do(ctx, Request{Method: http.MethodGet, Destination: server, Path: "/_matrix/key/v2/server", Unsigned: true})
+	return c.Do(ctx, Request{Method: http.MethodGet, Destination: server, Path: "/_matrix/key/v2/server", Unsigned: true, MaxResponse: 256 << 10})
 }
 
 // QueryKeys asks a notary for other servers' keys; query is the request's body.
 // Server-Server API, POST /_matrix/key/v2/query.
 func (c *Client) QueryKeys(ctx context.Context, notary matrix.ServerName, query []byte) ([]byte, error) {
-	return c.Do(ctx, Request{Method: http.MethodPost, Destination: notary, Path: "/_matrix/key/v2/query", Body: query, Unsigned: true})
+	return c.Do(ctx, Request{Method: http.MethodPost, Destination: notary, Path: "/_matrix/key/v2/query", Body: query, Unsigned: true, MaxResponse: 8 << 20})
 }
 
 // SendTransaction delivers a transaction.
@@ -303,5 +308,6 @@ func (c *Client) SendTransaction(ctx context.Context, to matrix.ServerName, txnI
 		Destination: to,
 		Path:        "/_matrix/federation/v1/send/" + url.PathEscape(txnID),
 		Body:        body,
+		MaxResponse: 1 << 20,
 	})
 }
