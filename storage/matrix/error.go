@@ -12,18 +12,23 @@ type Code string
 
 // The error codes Hearth answers with. Each has a usual HTTP status, see [Code.Status].
 const (
+	BadAlias               Code = "M_BAD_ALIAS"
 	BadJSON                Code = "M_BAD_JSON"
 	BadState               Code = "M_BAD_STATE"
+	DuplicateAnnotation    Code = "M_DUPLICATE_ANNOTATION"
 	Exclusive              Code = "M_EXCLUSIVE"
 	Forbidden              Code = "M_FORBIDDEN"
 	GuestAccessForbidden   Code = "M_GUEST_ACCESS_FORBIDDEN"
 	InvalidParam           Code = "M_INVALID_PARAM"
+	InvalidRoomState       Code = "M_INVALID_ROOM_STATE"
 	InvalidUsername        Code = "M_INVALID_USERNAME"
+	InviteBlocked          Code = "M_INVITE_BLOCKED"
 	LimitExceeded          Code = "M_LIMIT_EXCEEDED"
 	MissingParam           Code = "M_MISSING_PARAM"
 	MissingToken           Code = "M_MISSING_TOKEN"
 	NotFound               Code = "M_NOT_FOUND"
 	NotJSON                Code = "M_NOT_JSON"
+	RoomInUse              Code = "M_ROOM_IN_USE"
 	TooLarge               Code = "M_TOO_LARGE"
 	Unauthorized           Code = "M_UNAUTHORIZED"
 	Unknown                Code = "M_UNKNOWN"
@@ -33,6 +38,7 @@ const (
 	UserDeactivated        Code = "M_USER_DEACTIVATED"
 	UserInUse              Code = "M_USER_IN_USE"
 	UserLocked             Code = "M_USER_LOCKED"
+	UserSuspended          Code = "M_USER_SUSPENDED"
 	WeakPassword           Code = "M_WEAK_PASSWORD"
 )
 
