@@ -17,16 +17,19 @@ type User struct {
 	CreatedMS     int64
 	DeactivatedMS int64 // 0: active
 	Erased        bool  // asked for erasure when deactivated
+	Locked        bool  // may only log out
+	Suspended     bool  // may read and leave, but neither say nor join anything
 }
 
 // Active tells whether the account may be used.
 func (u User) Active() bool { return u.DeactivatedMS == 0 }
 
 const userColumns = `num, localpart, ifnull(password_hash, ''), admin, ifnull(user_type, ''),
-	created_ms, ifnull(deactivated_ms, 0), erased`
+	created_ms, ifnull(deactivated_ms, 0), erased, locked, suspended`
 
 func (u *User) fields() []any {
-	return []any{&u.Num, &u.Localpart, &u.PasswordHash, &u.Admin, &u.Type, &u.CreatedMS, &u.DeactivatedMS, &u.Erased}
+	return []any{&u.Num, &u.Localpart, &u.PasswordHash, &u.Admin, &u.Type, &u.CreatedMS, &u.DeactivatedMS, &u.Erased,
+		&u.Locked, &u.Suspended}
 }
 
 var userByLocalpart = stmt(`SELECT ` + userColumns + ` FROM users WHERE localpart = ?`)
@@ -113,13 +116,14 @@ func (tx *Tx) SetPassword(user int64, hash string) error {
 	return tx.mustChange("set password", setPassword, hash, user)
 }
 
-var deactivateUser = stmt(`UPDATE users SET deactivated_ms = ?, password_hash = NULL, admin = 0, erased = ?
+var deactivateUser = stmt(`UPDATE users SET deactivated_ms = ?, password_hash = NULL, admin = 0, erased = ?,
+	locked = 0, suspended = 0
 	WHERE num = ? AND deactivated_ms IS NULL`)
 
 var deleteFilters = stmt(`DELETE FROM filters WHERE user_num = ?`)
 
-// DeactivateUser closes an active account: password and filters are gone, the
-// name stays taken. The devices are deleted apart, see [Tx.DeleteDevice].
+// DeactivateUser closes an active account: password, filters and account data
+// are gone, the name stays taken. The devices are deleted apart, see [Tx.DeleteDevice].
 func (tx *Tx) DeactivateUser(user int64, erase bool) error {
 	if err := tx.mustChange("deactivate user", deactivateUser, tx.Now.UnixMilli(), erase, user); err != nil {
 		return err
@@ -127,7 +131,35 @@ func (tx *Tx) DeactivateUser(user int64, erase bool) error {
 	if _, err := tx.exec(deleteFilters, user); err != nil {
 		return fmt.Errorf("deactivate user: %w", err)
 	}
+	return tx.forgetAccountData(user)
+}
+
+var (
+	lockUser    = stmt(`UPDATE users SET locked = ? WHERE num = ? AND deactivated_ms IS NULL`)
+	suspendUser = stmt(`UPDATE users SET suspended = ? WHERE num = ? AND deactivated_ms IS NULL`)
+)
+
+// ErrUserLocked is M_USER_LOCKED: the account may only log out. It is for the
+// client, which keeps its session for the time after.
+// Client-Server API, "Account locking".
+var ErrUserLocked error = &matrix.Error{
+	Status: matrix.UserLocked.Status(), Code: matrix.UserLocked, Message: "this account is locked",
+	Extra: map[string]any{"soft_logout": true},
+}
+
+// LockUser locks or unlocks an active account. What waits for news of it looks
+// again, and ends; its sessions stay.
+func (tx *Tx) LockUser(user int64, locked bool) error {
+	if err := tx.mustChange("lock user", lockUser, locked, user); err != nil {
+		return err
+	}
+	tx.News(News{Users: []int64{user}})
 	return nil
+}
+
+// SuspendUser suspends an active account, or ends that.
+func (tx *Tx) SuspendUser(user int64, suspended bool) error {
+	return tx.mustChange("suspend user", suspendUser, suspended, user)
 }
 
 // mustChange runs a statement for one row; no such row is [ErrNotFound].

@@ -97,13 +97,17 @@ func (rx *Rx) DeviceNum(user matrix.UserID, id matrix.DeviceID) (int64, error) {
 	return num, nil
 }
 
-var deviceAlive = stmt(`SELECT num FROM devices WHERE num = ?`)
+var deviceAlive = stmt(`SELECT u.locked FROM devices d JOIN users u ON u.num = d.user_num WHERE d.num = ?`)
 
-// DeviceAlive returns [ErrNotFound] once the device was deleted.
+// DeviceAlive returns [ErrNotFound] once the device was deleted, and
+// [ErrUserLocked] while its user is locked.
 func (rx *Rx) DeviceAlive(num int64) error {
-	var got int64
-	if err := rx.row(deviceAlive, []any{num}, &got); err != nil {
+	var locked bool
+	if err := rx.row(deviceAlive, []any{num}, &locked); err != nil {
 		return fmt.Errorf("device alive: %w", err)
+	}
+	if locked {
+		return ErrUserLocked
 	}
 	return nil
 }

@@ -34,14 +34,17 @@ type Session struct {
 	UserNum   int64
 	Localpart string
 	Admin     bool
+	Locked    bool // see [User]
+	Suspended bool
 }
 
 const sessionQuery = `SELECT t.num, ifnull(t.parent, 0), t.state, t.created_clock, ifnull(t.expires_clock, 0),
-	d.num, d.device_id, u.num, u.localpart, u.admin
+	d.num, d.device_id, u.num, u.localpart, u.admin, u.locked, u.suspended
 	FROM tokens t JOIN devices d ON d.num = t.device_num JOIN users u ON u.num = d.user_num `
 
 func (s *Session) fields() []any {
-	return []any{&s.Num, &s.Parent, &s.State, &s.Created, &s.Expires, &s.Device.Num, &s.Device.ID, &s.UserNum, &s.Localpart, &s.Admin}
+	return []any{&s.Num, &s.Parent, &s.State, &s.Created, &s.Expires, &s.Device.Num, &s.Device.ID, &s.UserNum, &s.Localpart, &s.Admin,
+		&s.Locked, &s.Suspended}
 }
 
 var (

@@ -46,7 +46,7 @@ const (
 // endpoint names no other: 400 for most, 500 for M_UNKNOWN.
 func (c Code) Status() int {
 	switch c {
-	case Forbidden, GuestAccessForbidden, UserDeactivated:
+	case Forbidden, GuestAccessForbidden, InviteBlocked, UserDeactivated, UserSuspended:
 		return http.StatusForbidden
 	case MissingToken, UnknownToken, UserLocked, Unauthorized:
 		return http.StatusUnauthorized
