@@ -82,6 +82,9 @@ type Rx struct {
 	pos   int64
 	clock int64
 	over  bool
+
+	lastRoom    RoomNum // whose version is lastVersion
+	lastVersion *matrix.Version
 }
 
 func (s *Store) newRx(c *conn) *Rx {
