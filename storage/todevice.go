@@ -245,14 +245,14 @@ func (t *Tx) EvictToDevice(device int64, positions []int64) error {
 }
 
 // numbers encodes integers for json_each.
-func numbers(list []int64) string {
+func numbers[N ~int64](list []N) string {
 	b := make([]byte, 0, 2+12*len(list))
 	b = append(b, '[')
 	for i, n := range list {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = strconv.AppendInt(b, n, 10)
+		b = strconv.AppendInt(b, int64(n), 10)
 	}
 	return string(append(b, ']'))
 }

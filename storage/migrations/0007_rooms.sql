@@ -130,7 +130,8 @@ CREATE TABLE memberships (
   membership TEXT    NOT NULL,
   event      INTEGER NOT NULL,            -- 0: the entry vanished
   sender     TEXT,                        -- null: the user
-  pos        INTEGER NOT NULL,            -- of the change
+  pos        INTEGER NOT NULL,            -- where the entry became this event
+  since      INTEGER NOT NULL,            -- where it became this membership
   local      INTEGER NOT NULL,            -- a user of this server
   forgotten  INTEGER NOT NULL DEFAULT 0,  -- the user wants to see nothing more of it
   PRIMARY KEY (room, user_id)
@@ -138,7 +139,7 @@ CREATE TABLE memberships (
 CREATE INDEX memberships_of ON memberships (user_id, membership, room);
 CREATE INDEX memberships_moved ON memberships (user_id, pos) WHERE local = 1;
 CREATE INDEX memberships_in ON memberships (room, membership, user_id);
-CREATE INDEX memberships_heroes ON memberships (room, pos) WHERE membership IN ('join', 'invite');
+CREATE INDEX memberships_heroes ON memberships (room, since) WHERE membership IN ('join', 'invite');
 CREATE INDEX memberships_local ON memberships (room, membership, user_id) WHERE local = 1;
 
 -- joined_servers: how many members of a room are joined from which server.
