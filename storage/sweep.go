@@ -107,6 +107,9 @@ func (s *Store) ownSweeps() {
 		tx.moved = true // the clock is stored with every batch that changes something
 		return 0, nil
 	})
+	s.Sweep("collect state", time.Hour, func(tx *Tx, limit int) (int, error) {
+		return tx.CollectState(tx.Clock()-stateGrace, limit)
+	})
 	// Free pages are reused; only a file that has shrunk a lot gives some back.
 	s.Sweep("give back free pages", time.Hour, func(tx *Tx, limit int) (int, error) {
 		var free, pages int64

@@ -1,0 +1,71 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	stateKeyNum  = stmt(`SELECT num FROM state_keys WHERE type = ? AND state_key = ?`)
+	addStateKey  = stmt(`INSERT INTO state_keys (type, state_key) VALUES (?, ?)`)
+	stateKeysAll = stmt(`SELECT num, type, state_key FROM state_keys WHERE num IN (SELECT value FROM json_each(?)) ORDER BY num`)
+	stateKeysOf  = stmt(`SELECT num FROM state_keys WHERE type = ? ORDER BY num`)
+)
+
+// stateKey is the number of a key of state; ErrNotFound: no room has had it.
+func (r *Rx) stateKey(typ, key string) (num int64, err error) {
+	return num, r.row(stateKeyNum, []any{typ, key}, &num)
+}
+
+// internStateKey is the number of a key of state, given now if it has none.
+func (t *Tx) internStateKey(typ, key string) (int64, error) {
+	num, err := t.stateKey(typ, key)
+	if errors.Is(err, ErrNotFound) {
+		num, err = t.insert(addStateKey, typ, key)
+	}
+	return num, err
+}
+
+// intern turns entries into numbers, sorted by key; of several with one key
+// the last stays.
+func (t *Tx) intern(state []StateKeyed) ([]stateEntry, error) {
+	entries := make([]stateEntry, 0, len(state))
+	for _, s := range state {
+		num, err := t.internStateKey(s.Type, s.StateKey)
+		if err != nil {
+			return nil, fmt.Errorf("state key: %w", err)
+		}
+		entries = append(entries, stateEntry{num, s.Event})
+	}
+	return sortedEntries(entries), nil
+}
+
+// named turns numbers back into entries. The numbers are sorted by key.
+func (r *Rx) named(entries []stateEntry) ([]StateKeyed, error) {
+	if len(entries) == 0 {
+		return nil, nil
+	}
+	nums := make([]int64, len(entries))
+	for i, e := range entries {
+		nums[i] = e.key
+	}
+	rows, err := r.query(stateKeysAll, numbers(nums))
+	if err != nil {
+		return nil, fmt.Errorf("state keys: %w", err)
+	}
+	defer rows.Close()
+	out := make([]StateKeyed, 0, len(entries))
+	for rows.Next() {
+		var num int64
+		s := StateKeyed{}
+		if err := rows.Scan(&num, &s.Type, &s.StateKey); err != nil {
+			return nil, fmt.Errorf("state keys: %w", err)
+		}
+		for len(entries) > 0 && entries[0].key < num {
+			entries = entries[1:] // a key that was removed, and forgotten since
+		}
+		s.Event = entries[0].event
+		out = append(out, s)
+	}
+	return out, rows.Err()
+}

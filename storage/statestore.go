@@ -1,0 +1,272 @@
+package storage
+
+import (
+	"fmt"
+	"math/bits"
+)
+
+var (
+	addSnapshot  = stmt(`INSERT INTO state_snapshots (room, base, depth, hash, delta) VALUES (?, ?, ?, ?, ?)`)
+	looseState   = stmt(`INSERT INTO state_loose (num, at_clock) VALUES (?, ?)`)
+	sameSnapshot = stmt(`SELECT num FROM state_snapshots WHERE room = ? AND hash = ? ORDER BY num LIMIT 4`)
+	siblings     = stmt(`SELECT num FROM state_snapshots WHERE base = ? AND room = ? AND depth = ? ORDER BY num DESC LIMIT 2`)
+)
+
+// ChildState stores the state that changes make of parent, and returns its
+// number; parent 0 is the empty state. A change to Event 0 removes its key; of
+// several changes to one key the last counts. A room has one snapshot of each
+// content, so what is there already, parent itself included, is returned
+// instead. What nothing refers to an hour later is collected.
+func (t *Tx) ChildState(room RoomNum, parent StateNum, changes []StateKeyed) (StateNum, error) {
+	s, err := t.childState(room, parent, changes)
+	if err != nil {
+		return 0, fmt.Errorf("child state: %w", err)
+	}
+	return s, nil
+}
+
+func (t *Tx) childState(room RoomNum, parent StateNum, changes []StateKeyed) (StateNum, error) {
+	entries, err := t.intern(changes)
+	if err != nil {
+		return 0, err
+	}
+	c := t.chain(parent)
+	top, err := c.hop(0)
+	if err != nil {
+		return 0, err
+	}
+	if parent != 0 && top.room != room {
+		return 0, fmt.Errorf("state %d is of room %d, not %d", parent, top.room, room)
+	}
+	was, err := c.values(entries, 0)
+	if err != nil {
+		return 0, err
+	}
+	hash, effective := top.hash, entries[:0]
+	for i, e := range entries {
+		if e.event != was[i] {
+			hash += hashOf(e) - hashOf(stateEntry{e.key, was[i]})
+			effective = append(effective, e)
+		}
+	}
+	if len(effective) == 0 && parent != 0 {
+		return parent, nil
+	}
+	same, err := t.findState(room, hash, func(s StateNum) (bool, error) {
+		diff, err := t.diffStates(parent, s)
+		return equalEntries(diff, effective), err
+	})
+	if err != nil || same != 0 {
+		return same, err
+	}
+	at, err := t.placeNear(room, c, effective)
+	if err != nil {
+		return 0, err
+	}
+	return t.addState(room, at, hash)
+}
+
+// StoreState stores a whole state, the outcome of a resolution: as the child
+// of whichever state in near makes the smallest delta, or by itself where none
+// is close. The same content has the same number, as with ChildState.
+func (t *Tx) StoreState(room RoomNum, near []StateNum, full []StateKeyed) (StateNum, error) {
+	s, err := t.storeState(room, near, full)
+	if err != nil {
+		return 0, fmt.Errorf("store state: %w", err)
+	}
+	return s, nil
+}
+
+func (t *Tx) storeState(room RoomNum, near []StateNum, full []StateKeyed) (StateNum, error) {
+	entries, err := t.intern(full)
+	if err != nil {
+		return 0, err
+	}
+	entries = withoutRemoved(entries)
+	hash := hashOfAll(entries)
+	same, err := t.findState(room, hash, func(s StateNum) (bool, error) {
+		have, err := t.wholeState(s)
+		return equalEntries(have, entries), err
+	})
+	if err != nil || same != 0 {
+		return same, err
+	}
+	best, err := t.place(t.chain(0), entries)
+	if err != nil {
+		return 0, err
+	}
+	for _, n := range near {
+		c := t.chain(n)
+		top, err := c.hop(0)
+		if err != nil {
+			return 0, err
+		}
+		if top.num == 0 || top.room != room {
+			continue
+		}
+		have, err := t.wholeState(n)
+		if err != nil {
+			return 0, err
+		}
+		changes, err := diffEntries(have, entries, nothing)
+		if err != nil {
+			return 0, err
+		}
+		at, err := t.placeNear(room, c, changes)
+		if err != nil {
+			return 0, err
+		}
+		if len(at.delta) < len(best.delta) {
+			best = at
+		}
+	}
+	return t.addState(room, best, hash)
+}
+
+// findState finds the snapshot of a room that has this hash and is the one,
+// as same tells; 0: none is.
+func (t *Tx) findState(room RoomNum, hash int64, same func(StateNum) (bool, error)) (StateNum, error) {
+	found, err := t.stateList(sameSnapshot, int64(room), hash)
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range found {
+		if ok, err := same(s); ok || err != nil {
+			return s, err
+		}
+	}
+	return 0, nil
+}
+
+func (r *Rx) stateList(q *statement, args ...any) (list []StateNum, err error) {
+	rows, err := r.query(q, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var s int64
+		if err := rows.Scan(&s); err != nil {
+			return nil, err
+		}
+		list = append(list, StateNum(s))
+	}
+	return list, rows.Err()
+}
+
+// placement is where in the tree a new snapshot goes.
+type placement struct {
+	base  StateNum
+	depth int64
+	delta []stateEntry
+}
+
+// place finds the place of the child that changes make of the state at the
+// beginning of c.
+//
+// A snapshot of depth d has for its base its ancestor of depth d & (d-1), so
+// clearing the bits of d one after the other is the way to the empty state.
+// The child of depth p has depth p+1, and its base lies on p's own way: for
+// each trailing one of p one hop up. What the child must hold is what those
+// hops hold, and its change on top. More than one change count as that many
+// steps, rounded up to a power of two: a large state then stands at a depth
+// where it need not be copied again for as many changes as it has entries.
+//
+// Where snapshots on the way were collected, the base is the first beyond the
+// gap, which makes the delta larger and the way shorter.
+func (t *Tx) place(c *stateChain, changes []stateEntry) (placement, error) {
+	top, err := c.hop(0)
+	if err != nil {
+		return placement{}, err
+	}
+	j := 0
+	if len(changes) > 1 {
+		j = bits.Len(uint(len(changes) - 1))
+	}
+	at := placement{depth: (top.depth>>j + 1) << j}
+	if top.num == 0 && len(changes) == 0 {
+		at.depth = 0 // the empty state itself
+	}
+	n, base := 0, top
+	for ; base.depth > at.depth&(at.depth-1); n++ {
+		if base, err = c.hop(n + 1); err != nil {
+			return placement{}, err
+		}
+	}
+	at.delta = overlay(changes, c.upTo(n))
+	if base.depth > 0 {
+		at.base = base.num
+	} else {
+		at.delta = withoutRemoved(append([]stateEntry(nil), at.delta...))
+	}
+	return at, nil
+}
+
+// crowded is how many entries more than its changes a delta holds before it is
+// worth a look whether a sibling holds the same ones.
+const crowded = 16
+
+// placeNear is place, or, where the delta would be large, a place below a
+// sibling that holds nearly the same: many branches from one state whose
+// children are due a large delta must not hold it once each.
+func (t *Tx) placeNear(room RoomNum, c *stateChain, changes []stateEntry) (placement, error) {
+	best, err := t.place(c, changes)
+	if err != nil || len(best.delta) < len(changes)+crowded {
+		return best, err
+	}
+	near, err := t.stateList(siblings, int64(best.base), int64(room), best.depth)
+	if err != nil {
+		return best, err
+	}
+	below := t.chain(best.base)
+	was := func(key int64) (EventNum, error) {
+		v, err := below.values([]stateEntry{{key: key}}, 0)
+		if err != nil {
+			return 0, err
+		}
+		return v[0], nil
+	}
+	delta := best.delta
+	for _, s := range near {
+		sc := t.chain(s)
+		h, err := sc.hop(0)
+		if err != nil {
+			return best, err
+		}
+		// From the sibling to the new one: was gives what the base has, which
+		// is what either has of a key that its delta does not name.
+		diff, err := diffEntries(h.entries, delta, was)
+		if err != nil {
+			return best, err
+		}
+		at, err := t.place(sc, diff)
+		if err != nil {
+			return best, err
+		}
+		if len(at.delta) < len(best.delta) {
+			best = at
+		}
+	}
+	return best, nil
+}
+
+func (t *Tx) addState(room RoomNum, at placement, hash int64) (StateNum, error) {
+	n, err := t.insert(addSnapshot, int64(room), int64(at.base), at.depth, hash, encodeDelta(at.delta))
+	if err != nil {
+		return 0, err
+	}
+	_, err = t.exec(looseState, n, t.Clock())
+	return StateNum(n), err
+}
+
+func equalEntries(a, b []stateEntry) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
