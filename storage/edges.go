@@ -52,8 +52,8 @@ func (tx *Tx) linkChildren(e *Event) error {
 }
 
 var (
-	toldChild  = stmt(`SELECT c.num FROM event_edges x JOIN events c ON c.num = x.child WHERE x.parent = ? AND c.pos <> 0 LIMIT 1`)
-	childrenOf = stmt(`SELECT ` + eventColumns + ` FROM event_edges x CROSS JOIN events e ON e.num = x.child` + eventSender +
+	toldChild     = stmt(`SELECT c.num FROM event_edges x JOIN events c ON c.num = x.child WHERE x.parent = ? AND c.pos <> 0 LIMIT 1`)
+	eventChildren = stmt(`SELECT ` + eventColumns + ` FROM event_edges x CROSS JOIN events e ON e.num = x.child` + eventSender +
 		`WHERE x.parent = ? ORDER BY e.num`)
 )
 
@@ -73,7 +73,7 @@ func (rx *Rx) HasToldChild(n EventNum) (bool, error) {
 
 // Children lists the events of the graph that come directly after one, told or not.
 func (rx *Rx) Children(n EventNum) ([]Event, error) {
-	return rx.listEvents("children", childrenOf, int64(n))
+	return rx.listEvents("children", eventChildren, int64(n))
 }
 
 // MissingParent is a backward extremity: an event that is named as a parent

@@ -1,0 +1,81 @@
+package storage
+
+import (
+	"math"
+	"slices"
+)
+
+// Cursor is a place between two events of a room, in topological order: by
+// Depth, then Pos. Before bounds the stream as well: of an answer of /sync and
+// the pages beside it, what one tells the other never does.
+type Cursor struct {
+	Before     int64 // only events with a smaller Pos; 0: no bound
+	Depth, Pos int64 // of the event beside which to begin; both 0: at the room's end, or forwards at its start
+}
+
+var (
+	timelineBack = stmt(`SELECT ` + eventColumns + ` FROM events e` + eventSender + `WHERE e.room = ? AND e.pos <> 0
+		AND (e.depth, e.pos) < (?, ?) AND e.pos < ? ORDER BY e.depth DESC, e.pos DESC LIMIT ?`)
+	timelineForth = stmt(`SELECT ` + eventColumns + ` FROM events e` + eventSender + `WHERE e.room = ? AND e.pos <> 0
+		AND (e.depth, e.pos) > (?, ?) AND e.pos < ? ORDER BY e.depth, e.pos LIMIT ?`)
+)
+
+// Timeline pages through what was told of a room, in topological order, from
+// a cursor on and without the event the cursor names. next continues behind the
+// last event. Fewer events than limit: there are no more for now.
+func (rx *Rx) Timeline(room RoomNum, from Cursor, backwards bool, limit int) (events []Event, next Cursor, err error) {
+	before := from.Before
+	if before == 0 {
+		before = math.MaxInt64
+	}
+	depth, pos, s := from.Depth, from.Pos, timelineForth
+	if backwards {
+		if s = timelineBack; depth == 0 && pos == 0 {
+			depth = math.MaxInt64
+		}
+	}
+	events, err = rx.listEvents("timeline", s, int64(room), depth, pos, before, limit)
+	if err != nil {
+		return nil, Cursor{}, err
+	}
+	next = from
+	if n := len(events); n > 0 {
+		next.Depth, next.Pos = events[n-1].Depth, events[n-1].Pos
+	}
+	return events, next, nil
+}
+
+var roomNews = stmt(`SELECT ` + eventColumns + ` FROM events e` + eventSender + `WHERE e.room = ? AND e.pos <> 0
+	AND e.pos > ? AND e.pos <= ? ORDER BY e.pos DESC LIMIT ?`)
+
+// RoomNews returns the newest events that were told in (after, upto], oldest
+// first and at most limit of them, and whether there are more. With after 0 it
+// is the end of the room as it was told live: what was backfilled is not in it.
+func (rx *Rx) RoomNews(room RoomNum, after, upto int64, limit int) (events []Event, limited bool, err error) {
+	events, err = rx.listEvents("room news", roomNews, int64(room), after, upto, limit+1)
+	if err != nil {
+		return nil, false, err
+	}
+	if limited = len(events) > limit; limited {
+		events = events[:limit]
+	}
+	slices.Reverse(events)
+	return events, limited, nil
+}
+
+var (
+	eventFrom = stmt(`SELECT ` + eventColumns + ` FROM events e` + eventSender + `WHERE e.room = ? AND e.pos <> 0
+		AND e.ts >= ? ORDER BY e.ts, e.num LIMIT 1`)
+	eventUpTo = stmt(`SELECT ` + eventColumns + ` FROM events e` + eventSender + `WHERE e.room = ? AND e.pos <> 0
+		AND e.ts <= ? ORDER BY e.ts DESC, e.num DESC LIMIT 1`)
+)
+
+// EventByTime finds the told event that is nearest to a time, in milliseconds
+// by the clocks of the events' servers: at or after it, or at or before it.
+func (rx *Rx) EventByTime(room RoomNum, ts int64, forward bool) (Event, error) {
+	s := eventUpTo
+	if forward {
+		s = eventFrom
+	}
+	return rx.oneEvent("event by time", s, int64(room), ts)
+}
