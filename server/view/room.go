@@ -1,0 +1,170 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"hearth/storage"
+	"hearth/storage/matrix"
+)
+
+// Room is a room as the user may read it.
+type Room struct {
+	storage.Room
+	Membership string // the user's, now; "" if there never was one, or the room was forgotten
+	// Upto is the position up to which the room's stream may hold what the user
+	// may see: the snapshot's, or that of their leaving. What of it they do see,
+	// [Viewer.Visible] tells.
+	Upto int64
+
+	state   storage.StateNum // the state as of their leaving
+	current bool             // the state is the current one
+}
+
+// Joined tells whether the user is in the room.
+func (r *Room) Joined() bool { return r.Membership == matrix.MembershipJoin }
+
+// Departed tells whether the room's state is that of the user's leaving.
+func (r *Room) Departed() bool { return !r.current }
+
+// Room opens a room to the user: as it is if they are in it; as it was when they
+// left if they ever were, or were banned; as it is again if its history is
+// readable by everyone now. Any other room, known or not, is [ErrHidden].
+// Client-Server API, "Room History Visibility" and "Room Previews".
+func (v *Viewer) Room(id matrix.RoomID) (*Room, error) {
+	room, err := v.rx.Room(id)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, ErrHidden
+	} else if err != nil {
+		return nil, fmt.Errorf("view of a room: %w", err)
+	}
+	r, err := v.open(room)
+	if err != nil && !errors.Is(err, ErrHidden) {
+		err = fmt.Errorf("view of room %s: %w", id, err)
+	}
+	return r, err
+}
+
+func (v *Viewer) open(room storage.Room) (*Room, error) {
+	s, err := v.stayIn(room.Num)
+	if err != nil {
+		return nil, err
+	}
+	r := &Room{Room: room, Membership: s.membership, Upto: v.rx.Pos(), state: room.State, current: true}
+	if s.joined() {
+		return r, nil
+	}
+	world, err := v.worldReadable(room)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case s.departed():
+		r.current = false
+		r.state, err = v.rx.CurrentStateAt(room.Num, s.end.Pos)
+		if errors.Is(err, storage.ErrNotFound) { // of a stay that this server saw nothing of
+			return nil, ErrHidden
+		} else if err != nil {
+			return nil, err
+		}
+		if !world {
+			r.Upto = s.end.Pos
+		}
+		return r, nil
+	case world:
+		return r, nil
+	default:
+		return nil, ErrHidden
+	}
+}
+
+// worldReadable tells whether everyone may read what is sent to the room now.
+func (v *Viewer) worldReadable(room storage.Room) (bool, error) {
+	e, err := v.rx.CurrentState(room.Num, matrix.TypeHistoryVisibility, "")
+	if errors.Is(err, storage.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && visibilityOf(e) == visibleToWorld, err
+}
+
+// State lists the state of the room as the user may read it, of these types, or
+// of all if none are named.
+func (v *Viewer) State(r *Room, types ...string) ([]storage.Event, error) {
+	if r.current {
+		return v.rx.CurrentStateOf(r.Num, types...)
+	}
+	return v.StateIn(r.state, types...)
+}
+
+// StateIn lists the events of a snapshot, of these types, or of all if none are
+// named.
+func (v *Viewer) StateIn(s storage.StateNum, types ...string) ([]storage.Event, error) {
+	var nums []storage.EventNum
+	if len(types) == 0 {
+		var err error
+		if nums, err = v.rx.StateNums(s); err != nil {
+			return nil, err
+		}
+	}
+	for _, typ := range types {
+		entries, err := v.rx.StateOfType(s, typ)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			nums = append(nums, e.Event)
+		}
+	}
+	return v.rx.EventsByNum(nums)
+}
+
+// StateEvent is one event of the state of the room as the user may read it;
+// [storage.ErrNotFound] if there is none.
+func (v *Viewer) StateEvent(r *Room, typ, key string) (storage.Event, error) {
+	if r.current {
+		return v.rx.CurrentState(r.Num, typ, key)
+	}
+	num, err := v.rx.StateEvent(r.state, typ, key)
+	if err != nil {
+		return storage.Event{}, err
+	}
+	return v.rx.EventByNum(num)
+}
+
+// StateAfter lists the whole state of the room after a told event, the event's
+// own change included.
+func (v *Viewer) StateAfter(e storage.Event, types ...string) ([]storage.Event, error) {
+	state, err := v.StateIn(e.StateBefore, types...)
+	key, isState := e.StateKey()
+	if err != nil || !isState || len(types) > 0 && !slices.Contains(types, e.Type()) {
+		return state, err
+	}
+	for i, s := range state {
+		if s.Num != 0 && s.IsState(e.Type(), key) {
+			state[i] = e
+			return state, nil
+		}
+	}
+	return append(state, e), nil
+}
+
+// MembersAt lists the memberships of these users before an event, as far as they
+// have any, in the order of users. It serves lazy loading.
+func (v *Viewer) MembersAt(e storage.Event, users []matrix.UserID) ([]storage.Event, error) {
+	keys := make([]storage.StateKey, len(users))
+	for i, u := range users {
+		keys[i] = storage.StateKey{Type: matrix.TypeMember, StateKey: string(u)}
+	}
+	nums, err := v.rx.StateEvents(e.StateBefore, keys...)
+	if err != nil {
+		return nil, err
+	}
+	found := nums[:0]
+	for _, n := range nums {
+		if n != 0 {
+			found = append(found, n)
+		}
+	}
+	return v.rx.EventsByNum(found)
+}
