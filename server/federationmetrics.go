@@ -29,6 +29,7 @@ var inboundTotals = []total[inbound.Counts]{
 	{desc("inbound_transactions_total", "Transactions of other servers that were applied."), func(c inbound.Counts) int64 { return c.Transactions }},
 	{desc("inbound_replayed_total", "Transactions that had been applied before."), func(c inbound.Counts) int64 { return c.Replayed }},
 	{desc("inbound_busy_total", "Transactions turned away, as too many of the same server waited."), func(c inbound.Counts) int64 { return c.Busy }},
+	{desc("inbound_full_total", "Transactions turned away, as too much was remembered of their servers."), func(c inbound.Counts) int64 { return c.Full }},
 	{desc("inbound_edus_total", "EDUs that were applied."), func(c inbound.Counts) int64 { return c.EDUs }},
 	{desc("inbound_dropped_total", "EDUs, or messages in them, that no server may send."), func(c inbound.Counts) int64 { return c.Dropped }},
 	{desc("inbound_ignored_total", "EDUs of kinds that mean nothing to this server."), func(c inbound.Counts) int64 { return c.Ignored }},

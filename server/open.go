@@ -113,7 +113,10 @@ func openParts(ctx context.Context, cfg config.Config, log *zap.Logger, opts []O
 		SyncBatch:   cfg.ToDevice.SyncBatch,
 		MirrorBytes: int64(cfg.ToDevice.MirrorBytes),
 	}, log)
-	s.inbound = inbound.New(store, s.inbox, inbound.Options{}, log)
+	s.inbound = inbound.New(store, s.inbox, inbound.Options{
+		MaxRemembered:          int64(cfg.Federation.MaxRememberedBytes),
+		MaxRememberedPerServer: int64(cfg.Federation.MaxRememberedBytesPerServer),
+	}, log)
 	s.outbox = outbox.New(store, s.remote, outbox.Options{
 		Enabled:                cfg.Security.Federation.Enabled,
 		MaxBytesPerDestination: int64(cfg.Federation.MaxQueuedBytesPerServer),

@@ -83,12 +83,14 @@ func (r *Rx) SenderIDs(nums []int64) ([]matrix.UserID, error) {
 	return list, nil
 }
 
-var insertReceived = stmt(`INSERT INTO received_edus (hash, at_clock) VALUES (?, ?) ON CONFLICT DO NOTHING`)
+var insertReceived = stmt(`INSERT INTO received_edus (hash, at_clock, origin, bytes) VALUES (?, ?, ?, ?)
+	ON CONFLICT DO NOTHING`)
 
-// RecordReceived notes that an EDU was applied. It returns [ErrConflict] where
-// it was before, and then changes nothing.
-func (t *Tx) RecordReceived(hash [32]byte) error {
-	switch n, err := t.exec(insertReceived, hash[:], t.Clock()); {
+// RecordReceived notes that an EDU of an origin was applied, which counts
+// bytes against it; see [ReceivedCost]. It returns [ErrConflict] where it was
+// applied before, and then changes nothing.
+func (t *Tx) RecordReceived(hash [32]byte, origin, bytes int64) error {
+	switch n, err := t.exec(insertReceived, hash[:], t.Clock(), origin, bytes); {
 	case err != nil:
 		return fmt.Errorf("record received: %w", err)
 	case n == 0:

@@ -23,6 +23,10 @@ type TransactionScope struct {
 	Method    string            // of HTTP
 	Template  string            // of the route, with placeholders
 	Vars      map[string]string // path variables, decoded; they hold the transaction ID
+
+	// Origin is whom the record counts against, of [Tx.Origin]; 0: no other
+	// server. It does not tell transactions apart.
+	Origin int64
 }
 
 // key hashes the scope. Each part carries its length, so that no two scopes
@@ -62,8 +66,8 @@ func (r *Rx) FindTransaction(scope TransactionScope) (response []byte, err error
 
 var (
 	lastTransaction = stmt(`SELECT seq FROM transactions WHERE device = ? ORDER BY seq DESC LIMIT 1`)
-	addTransaction  = stmt(`INSERT INTO transactions (scope, device, seq, response, at_clock)
-		VALUES (?, nullif(?, 0), ?, ?, ?)`)
+	addTransaction  = stmt(`INSERT INTO transactions (scope, device, seq, response, at_clock, origin, bytes)
+		VALUES (?, nullif(?, 0), ?, ?, ?, ?, ?)`)
 	trimTransactions = stmt(`DELETE FROM transactions WHERE device = ? AND seq <= ?`)
 )
 
@@ -86,7 +90,7 @@ func (t *Tx) RecordTransaction(scope TransactionScope, response []byte) error {
 	if response == nil {
 		response = []byte{}
 	}
-	_, err := t.exec(addTransaction, scope.key(), scope.Device, seq, response, t.Clock())
+	_, err := t.exec(addTransaction, scope.key(), scope.Device, seq, response, t.Clock(), scope.Origin, TransactionCost(response))
 	if err == nil && seq > maxTransactions && seq%1000 == 0 {
 		_, err = t.exec(trimTransactions, scope.Device, seq-maxTransactions)
 	}

@@ -24,16 +24,22 @@ import (
 type Options struct {
 	Waiting  int           // transactions of one server that may wait for the one that is worked on; default 4
 	Patience time.Duration // how long they may; default 10 s
+
+	// What is remembered of what was received, so that nothing is applied twice,
+	// in bytes: of all servers (default 2 GiB), and of one (default 256 MiB).
+	MaxRemembered, MaxRememberedPerServer int64
 }
 
 // Processor works on transactions: those of one server one after the other,
 // those of different servers side by side.
 type Processor struct {
-	store *storage.Store
-	inbox *inbox.Inbox
-	log   *zap.Logger
-	lanes lanes
-	count counters
+	store      *storage.Store
+	inbox      *inbox.Inbox
+	opt        Options
+	log        *zap.Logger
+	lanes      lanes
+	complaints complaints
+	count      counters
 }
 
 // New makes the processor of a store. There must be no other for the same store.
@@ -47,11 +53,17 @@ func New(s *storage.Store, in *inbox.Inbox, opt Options, log *zap.Logger) *Proce
 	if opt.Patience == 0 {
 		opt.Patience = 10 * time.Second
 	}
-	return &Processor{store: s, inbox: in, log: log.Named("inbound"), lanes: newLanes(opt)}
+	if opt.MaxRemembered == 0 {
+		opt.MaxRemembered = 2 << 30
+	}
+	if opt.MaxRememberedPerServer == 0 {
+		opt.MaxRememberedPerServer = 256 << 20
+	}
+	return &Processor{store: s, inbox: in, opt: opt, log: log.Named("inbound"), lanes: newLanes(opt)}
 }
 
 type counters struct {
-	transactions, replayed, busy, edus, dropped, ignored, pdus atomic.Int64
+	transactions, replayed, busy, full, edus, dropped, ignored, pdus atomic.Int64
 }
 
 // Counts are totals since the start.
@@ -59,6 +71,7 @@ type Counts struct {
 	Transactions int64 // applied
 	Replayed     int64 // answered from their record
 	Busy         int64 // turned away, as too many of the same server waited
+	Full         int64 // turned away, as too much is remembered of their servers
 	EDUs         int64 // applied, those included that had been before
 	Dropped      int64 // EDUs, or messages in them, that no server may send
 	Ignored      int64 // EDUs of kinds that mean nothing here
@@ -69,8 +82,8 @@ type Counts struct {
 func (p *Processor) Counts() Counts {
 	c := &p.count
 	return Counts{
-		Transactions: c.transactions.Load(), Replayed: c.replayed.Load(), Busy: c.busy.Load(), EDUs: c.edus.Load(),
-		Dropped: c.dropped.Load(), Ignored: c.ignored.Load(), PDUs: c.pdus.Load(),
+		Transactions: c.transactions.Load(), Replayed: c.replayed.Load(), Busy: c.busy.Load(), Full: c.full.Load(),
+		EDUs: c.edus.Load(), Dropped: c.dropped.Load(), Ignored: c.ignored.Load(), PDUs: c.pdus.Load(),
 	}
 }
 
@@ -85,14 +98,15 @@ const maxTxnID = 255
 
 // unitWeight bounds what one unit takes, in devices named and KiB: a large
 // transaction must not hold up everybody else's writes. What is usual fits.
-const unitWeight = 2000
+const unitWeight = 500
 
 // Process applies a transaction that origin has signed and returns the
 // response: after COMMIT, or from the record of a transaction with the same ID
 // that was applied before. An error that is no [*matrix.Error] is of our own
 // making, and then the same transaction may be sent again: what was applied of
 // it is known and not applied twice. M_FORBIDDEN: the transaction names another
-// origin. M_LIMIT_EXCEEDED: too many of origin's wait already.
+// origin. M_LIMIT_EXCEEDED: too many of origin's wait already, or too much is
+// remembered of it to remember this one too.
 // Server-Server API, "Transactions".
 func (p *Processor) Process(ctx context.Context, origin matrix.ServerName, txnID string, t Transaction) ([]byte, error) {
 	if t.Origin != string(origin) {
@@ -114,6 +128,11 @@ func (p *Processor) Process(ctx context.Context, origin matrix.ServerName, txnID
 		origin: origin,
 		scope:  storage.TransactionScope{Principal: string(origin), Method: method, Template: template, Vars: map[string]string{"txnId": txnID}},
 		plan:   readEDUs(t.EDUs, origin, p.store.ServerName()),
+	}
+	for i := range w.edus {
+		if err := w.edus[i].Prepare(origin); err != nil {
+			return nil, err
+		}
 	}
 	if w.response, err = refusePDUs(t.PDUs); err != nil {
 		return nil, err
@@ -149,11 +168,18 @@ func (p *Processor) apply(ctx context.Context, w *work) error {
 				}
 				return err
 			}
+			if w.scope.Origin, err = p.admit(tx, w, rest); err != nil {
+				return err
+			}
 			if refused, err = p.receive(tx, w.origin, rest[:n]); err != nil || !last {
 				return err
 			}
 			return tx.RecordTransaction(w.scope, w.response)
 		})
+		var full *fullError
+		if errors.As(err, &full) {
+			return p.refuse(w, full)
+		}
 		if err != nil {
 			return err
 		}

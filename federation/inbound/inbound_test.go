@@ -109,7 +109,7 @@ func TestLargeTransaction(t *testing.T) {
 		t.Fatalf("%d messages of %d are there: the transaction was not parted", got, n)
 	}
 	w.deliver("t1", edus...)
-	if units := w.store.Stats().Units - before; units > 5 {
+	if units := w.store.Stats().Units - before; units > 15 {
 		t.Errorf("%d units for %d bytes", units, n*size)
 	}
 	all := strings.Fields(w.waiting("B1"))

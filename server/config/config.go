@@ -76,10 +76,13 @@ type ToDevice struct {
 	MaxRequestBytes      Size     `toml:"max_request_bytes"`
 }
 
-// Federation bounds what waits for other servers, and says who vouches for their keys.
+// Federation bounds what waits for other servers and what is remembered of
+// them, and says who vouches for their keys.
 type Federation struct {
-	MaxQueuedBytesPerServer Size     `toml:"max_queued_bytes_per_server"`
-	TrustedKeyServers       []string `toml:"trusted_key_servers"`
+	MaxQueuedBytesPerServer     Size     `toml:"max_queued_bytes_per_server"`
+	MaxRememberedBytes          Size     `toml:"max_remembered_bytes"`
+	MaxRememberedBytesPerServer Size     `toml:"max_remembered_bytes_per_server"`
+	TrustedKeyServers           []string `toml:"trusted_key_servers"`
 }
 
 // RateLimits bounds how often one user, address or server may do something.
@@ -165,7 +168,7 @@ func Default() Config {
 			MaxRecipients:        10_000,
 			MaxRequestBytes:      8 << 20,
 		},
-		Federation: Federation{MaxQueuedBytesPerServer: 256 << 20, TrustedKeyServers: []string{}},
+		Federation: Federation{MaxQueuedBytesPerServer: 256 << 20, MaxRememberedBytes: 2 << 30, MaxRememberedBytesPerServer: 256 << 20, TrustedKeyServers: []string{}},
 		RateLimits: RateLimits{
 			Enabled:      true,
 			Login:        Rate{PerSecond: 0.2, Burst: 10},

@@ -93,6 +93,8 @@ func (c *Config) validateLimits(k *check) {
 	k.that(d.MaxRequestBytes >= 64<<10 && d.MaxRequestBytes <= 1<<30, "to_device.max_request_bytes", "must be 64KiB to 1GiB")
 	k.that(d.MirrorBytes >= 64<<10 && d.MirrorBytes <= 1<<40, "to_device.mirror_bytes", "must be 64KiB to 1TiB")
 	k.that(c.Federation.MaxQueuedBytesPerServer >= 1<<20, "federation.max_queued_bytes_per_server", "must be at least 1MiB")
+	k.that(c.Federation.MaxRememberedBytes >= 16<<20, "federation.max_remembered_bytes", "must be at least 16MiB")
+	k.that(c.Federation.MaxRememberedBytesPerServer >= 1<<20, "federation.max_remembered_bytes_per_server", "must be at least 1MiB")
 	k.that(c.Limits.Memory == 0 || c.Limits.Memory >= 64<<20, "limits.memory", "must be 0 or at least 64MiB")
 	k.rate(c.RateLimits.Login, "rate_limits.login")
 	k.rate(c.RateLimits.Registration, "rate_limits.registration")

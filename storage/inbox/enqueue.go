@@ -82,7 +82,7 @@ type incoming struct {
 }
 
 func (b *Inbox) sender(tx *storage.Tx, from matrix.UserID, eventType string) (incoming, error) {
-	num, grp, err := tx.Sender(from, groupOf(from.Server(), tx.ServerName()))
+	num, grp, err := tx.Sender(from, GroupOf(from.Server(), tx.ServerName()))
 	if err != nil {
 		return incoming{}, err
 	}

@@ -56,14 +56,14 @@ func TestFairness(t *testing.T) {
 // judge fails where somebody lost what fairness grants, or not enough was freed.
 func judge(t *rapid.T, r *ranking, limit int64, measure func(*storage.InboxRow) int64, size int64) {
 	weight, group := map[int64]int64{r.in.sender: size}, map[int64]int64{}
-	groupOf, users := map[int64]int64{r.in.sender: r.in.group}, map[int64]map[int64]bool{}
+	GroupOf, users := map[int64]int64{r.in.sender: r.in.group}, map[int64]map[int64]bool{}
 	lost, kept := map[int64]bool{}, size
 	total := size
 	for i := range r.rows {
 		row := &r.rows[i]
 		total += measure(row)
 		weight[row.Sender] += measure(row)
-		groupOf[row.Sender] = row.Group
+		GroupOf[row.Sender] = row.Group
 		switch {
 		case r.gone[i]:
 			lost[row.Sender] = true
@@ -75,7 +75,7 @@ func judge(t *rapid.T, r *ranking, limit int64, measure func(*storage.InboxRow) 
 		if u == r.own {
 			continue
 		}
-		g := groupOf[u]
+		g := GroupOf[u]
 		group[g] += w
 		if users[g] == nil {
 			users[g] = map[int64]bool{}
@@ -101,7 +101,7 @@ func judge(t *rapid.T, r *ranking, limit int64, measure func(*storage.InboxRow) 
 			}
 			continue
 		}
-		g := groupOf[u]
+		g := GroupOf[u]
 		if float64(group[g]) <= share {
 			t.Fatalf("group %d lost with %d of a share of %g", g, group[g], share)
 		}
@@ -194,7 +194,7 @@ func TestGroups(t *testing.T) {
 		"[::ffff:10.1.2.3]:8448":    "10.1.2.0/24",
 		"xn--bcher-kva.example.org": "example.org",
 	} {
-		if got := groupOf(server, ours); got != want {
+		if got := GroupOf(server, ours); got != want {
 			t.Errorf("%s: got %q, want %q", server, got, want)
 		}
 	}

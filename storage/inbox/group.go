@@ -9,11 +9,11 @@ import (
 	"hearth/storage/matrix"
 )
 
-// groupOf names what a server counts as when room is made: names and addresses
+// GroupOf names what a server counts as when room is made: names and addresses
 // that one owner gets in bulk are one group. That is the registrable domain
 // ("example.co.uk" for "matrix.example.co.uk:8448"), the /24 of an IPv4 and the
 // /48 of an IPv6 literal. Our own server is the group "".
-func groupOf(server, ours matrix.ServerName) string {
+func GroupOf(server, ours matrix.ServerName) string {
 	if server == ours {
 		return ""
 	}

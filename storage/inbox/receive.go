@@ -20,18 +20,33 @@ type DirectToDevice struct {
 	Messages  Messages      `json:"messages"`
 	Sender    matrix.UserID `json:"sender"`
 	Type      string        `json:"type"`
+
+	hash *[32]byte // of key, once it is known
+}
+
+// Prepare does what [Inbox.Receive] would otherwise do while nobody else can
+// write: it hashes the EDU, which must not change any more, as one of origin's.
+func (edu *DirectToDevice) Prepare(origin matrix.ServerName) error {
+	hash, err := edu.key(origin)
+	edu.hash = &hash
+	return err
 }
 
 // Receive applies an EDU that origin sent, unless it was applied before: the
 // same sender, message ID and content from the same origin, within 30 days. The
-// record of it commits with the messages. The caller has checked that the
-// sender belongs to the origin.
+// record of it commits with the messages, and counts against the origin. The
+// caller has checked that the sender belongs to it.
 func (b *Inbox) Receive(tx *storage.Tx, origin matrix.ServerName, edu DirectToDevice) error {
-	key, err := edu.key(origin)
+	if edu.hash == nil {
+		if err := edu.Prepare(origin); err != nil {
+			return err
+		}
+	}
+	counts, err := tx.Origin(GroupOf(origin, tx.ServerName()))
 	if err != nil {
 		return err
 	}
-	switch err := tx.RecordReceived(key); {
+	switch err := tx.RecordReceived(*edu.hash, counts, storage.ReceivedCost(string(edu.Sender))); {
 	case errors.Is(err, storage.ErrConflict):
 		tx.AfterCommit(func() { b.count.repeated.Add(1) })
 		return nil
