@@ -183,6 +183,10 @@ func clientOptions(cfg config.Config) clientapi.Options {
 			MaxRecipients:   cfg.ToDevice.MaxRecipients,
 			MaxRequestBytes: int64(cfg.ToDevice.MaxRequestBytes),
 		},
+		AccountData: storage.AccountDataLimits{
+			Entries: int64(cfg.AccountData.MaxEntriesPerUser),
+			Bytes:   int64(cfg.AccountData.MaxBytesPerUser),
+		},
 	}
 }
 

@@ -38,10 +38,14 @@ func (a *Accounts) Authenticate(ctx context.Context, token matrix.Token) (web.Ca
 			return web.Caller{}, err
 		}
 	}
-	return web.Caller{
+	who := web.Caller{
 		User: a.userID(s.Localpart), UserNum: s.UserNum,
-		Device: s.Device.ID, DeviceNum: s.Device.Num, Admin: s.Admin,
-	}, nil
+		Device: s.Device.ID, DeviceNum: s.Device.Num, Admin: s.Admin, Suspended: s.Suspended,
+	}
+	if s.Locked {
+		who.Locked = storage.ErrUserLocked
+	}
+	return who, nil
 }
 
 // settle notes the first use of a pair. Another request of the same client may

@@ -49,6 +49,9 @@ func (a *Accounts) Login(ctx context.Context, proven storage.User, req LoginRequ
 		if !now.Active() {
 			return Login{}, matrix.Errorf(matrix.UserDeactivated, "this account is deactivated")
 		}
+		if now.Locked {
+			return Login{}, storage.ErrUserLocked
+		}
 		// The proof was made outside of this unit: a password that was changed
 		// since, with every device logged out, must not begin a session.
 		if now.PasswordHash != proven.PasswordHash {
@@ -140,6 +143,8 @@ func (a *Accounts) Refresh(ctx context.Context, token matrix.Token) (Login, erro
 		case s.State == storage.TokenSpent:
 			refused = unknownToken("the refresh token was used before", true)
 			return Login{}, a.revokeCopied(tx, s)
+		case s.Locked:
+			return Login{}, storage.ErrUserLocked
 		case s.State == storage.TokenRevoked, tx.Clock() >= s.Created+a.opt.RefreshTokenTTL.Milliseconds():
 			return Login{}, unknownToken("the refresh token is no longer valid", true)
 		case s.State == storage.TokenPending:

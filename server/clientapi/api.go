@@ -24,6 +24,8 @@ type Options struct {
 	Support   Support
 	Turn      Turn
 	ToDevice  ToDevice
+	// AccountData bounds what one user keeps.
+	AccountData storage.AccountDataLimits
 }
 
 // Support is whom users may turn to. Empty fields are left out.

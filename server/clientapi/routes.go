@@ -28,8 +28,8 @@ func (a *API) Routes() []web.Route {
 		// A refresh token cannot be guessed, and a household behind one
 		// address refreshes all at once after an outage: the generous limit.
 		{Method: "POST", Path: v3 + "/refresh", Handler: web.Public(a.postRefresh), Limit: web.LimitSending, MaxBody: smallBody},
-		{Method: "POST", Path: v3 + "/logout", Handler: authed(a, a.postLogout)},
-		{Method: "POST", Path: v3 + "/logout/all", Handler: authed(a, a.postLogoutAll)},
+		{Method: "POST", Path: v3 + "/logout", Handler: authed(a, a.postLogout), Locked: true},
+		{Method: "POST", Path: v3 + "/logout/all", Handler: authed(a, a.postLogoutAll), Locked: true},
 		{Method: "GET", Path: v3 + "/auth/{type}/fallback/web", Handler: web.PublicStream(a.getFallback)},
 		{Method: "POST", Path: v3 + "/auth/{type}/fallback/web", Handler: web.PublicStream(a.postFallback), Limit: web.LimitLogin},
 
@@ -50,6 +50,8 @@ func (a *API) Routes() []web.Route {
 		{Method: "GET", Path: v3 + "/sync", Handler: authed(a, a.getSync), LongPoll: true},
 		{Method: "GET", Path: v3 + "/voip/turnServer", Handler: authed(a, a.getTurnServer)},
 	}
+	routes = append(routes, a.accountDataRoutes()...)
+	routes = append(routes, a.moderationRoutes()...)
 	if a.Accounts.SharedSecretSet() {
 		routes = append(routes,
 			web.Route{Method: "GET", Path: "/_synapse/admin/v1/register", Handler: web.Public(a.getNonce)},

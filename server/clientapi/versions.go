@@ -69,6 +69,11 @@ type capability struct {
 	Enabled bool `json:"enabled"`
 }
 
+type moderationCapability struct {
+	Suspend bool `json:"suspend"`
+	Lock    bool `json:"lock"`
+}
+
 type capabilities struct {
 	Capabilities map[string]any `json:"capabilities"`
 }
@@ -76,13 +81,17 @@ type capabilities struct {
 // getCapabilities serves GET /_matrix/client/v3/capabilities. What is not
 // there yet is said to be not there.
 // Client-Server API, "Capabilities negotiation".
-func (a *API) getCapabilities(context.Context, *web.Call, web.NoBody) (capabilities, error) {
-	return capabilities{map[string]any{
+func (a *API) getCapabilities(_ context.Context, c *web.Call, _ web.NoBody) (capabilities, error) {
+	out := map[string]any{
 		"m.change_password": capability{true},
 		"m.get_login_token": capability{true},
 		"m.3pid_changes":    capability{false},
 		"m.set_displayname": capability{false},
 		"m.set_avatar_url":  capability{false},
 		"m.profile_fields":  capability{false},
-	}}, nil
+	}
+	if c.Admin { // others are not told of it
+		out["m.account_moderation"] = moderationCapability{Suspend: true, Lock: true}
+	}
+	return capabilities{out}, nil
 }

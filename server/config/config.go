@@ -18,6 +18,7 @@ type Config struct {
 	Registration Registration `toml:"registration"`
 	Sessions     Sessions     `toml:"sessions"`
 	ToDevice     ToDevice     `toml:"to_device"`
+	AccountData  AccountData  `toml:"account_data"`
 	Federation   Federation   `toml:"federation"`
 	RateLimits   RateLimits   `toml:"rate_limits"`
 	Security     Security     `toml:"security"`
@@ -74,6 +75,12 @@ type ToDevice struct {
 	MirrorBytes          Size     `toml:"mirror_bytes"`
 	MaxRecipients        int      `toml:"max_recipients"`
 	MaxRequestBytes      Size     `toml:"max_request_bytes"`
+}
+
+// AccountData bounds what clients may keep for themselves.
+type AccountData struct {
+	MaxEntriesPerUser int  `toml:"max_entries_per_user"`
+	MaxBytesPerUser   Size `toml:"max_bytes_per_user"`
 }
 
 // Federation bounds what waits for other servers and what is remembered of
@@ -168,7 +175,8 @@ func Default() Config {
 			MaxRecipients:        10_000,
 			MaxRequestBytes:      8 << 20,
 		},
-		Federation: Federation{MaxQueuedBytesPerServer: 256 << 20, MaxRememberedBytes: 2 << 30, MaxRememberedBytesPerServer: 256 << 20, TrustedKeyServers: []string{}},
+		AccountData: AccountData{MaxEntriesPerUser: 10_000, MaxBytesPerUser: 16 << 20},
+		Federation:  Federation{MaxQueuedBytesPerServer: 256 << 20, MaxRememberedBytes: 2 << 30, MaxRememberedBytesPerServer: 256 << 20, TrustedKeyServers: []string{}},
 		RateLimits: RateLimits{
 			Enabled:      true,
 			Login:        Rate{PerSecond: 0.2, Burst: 10},

@@ -92,6 +92,8 @@ func (c *Config) validateLimits(k *check) {
 	k.that(d.MaxRecipients >= 100, "to_device.max_recipients", "must be at least 100")
 	k.that(d.MaxRequestBytes >= 64<<10 && d.MaxRequestBytes <= 1<<30, "to_device.max_request_bytes", "must be 64KiB to 1GiB")
 	k.that(d.MirrorBytes >= 64<<10 && d.MirrorBytes <= 1<<40, "to_device.mirror_bytes", "must be 64KiB to 1TiB")
+	k.that(c.AccountData.MaxEntriesPerUser >= 100, "account_data.max_entries_per_user", "must be at least 100")
+	k.that(c.AccountData.MaxBytesPerUser >= 64<<10, "account_data.max_bytes_per_user", "must be at least 64KiB")
 	k.that(c.Federation.MaxQueuedBytesPerServer >= 1<<20, "federation.max_queued_bytes_per_server", "must be at least 1MiB")
 	k.that(c.Federation.MaxRememberedBytes >= 16<<20, "federation.max_remembered_bytes", "must be at least 16MiB")
 	k.that(c.Federation.MaxRememberedBytesPerServer >= 1<<20, "federation.max_remembered_bytes_per_server", "must be at least 1MiB")

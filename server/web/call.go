@@ -17,6 +17,8 @@ type Caller struct {
 	Device    matrix.DeviceID
 	DeviceNum int64 // the device's incarnation: never reused
 	Admin     bool
+	Suspended bool  // may neither say nor join anything; endpoints judge
+	Locked    error // why the user may only log out, for the client; nil: may do more
 }
 
 // Authenticator tells who an access token belongs to. An unknown token is a

@@ -34,6 +34,9 @@ func (k *Kernel) authenticate(r *http.Request, c *Call) error {
 	if err != nil {
 		return err
 	}
+	if who.Locked != nil && !c.route.Locked {
+		return who.Locked
+	}
 	c.Caller, c.Token = who, token
 	c.Log = k.log.WithLazy(
 		zap.String("request_id", c.RequestID),

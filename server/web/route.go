@@ -27,6 +27,8 @@ type Route struct {
 	MaxBody int64
 	// BodyOptional makes an absent body count as {}.
 	BodyOptional bool
+	// Locked lets users in who may only log out, see [Caller].
+	Locked bool
 	// LongPoll keeps the route's duration out of the latency metrics.
 	LongPoll bool
 }
