@@ -11,8 +11,8 @@ import (
 type Problem string
 
 // Check looks at the file as a whole, in one snapshot on a connection of its
-// own: SQLite's structure, foreign keys, and that no row has a position beyond
-// the counter. It reads the whole file. An empty answer: all is well.
+// own: SQLite's structure, foreign keys, that no row has a position beyond the
+// counter, and the states of rooms. It reads the whole file. An empty answer: all is well.
 func (s *Store) Check(ctx context.Context) []Problem {
 	if err := ctx.Err(); err != nil {
 		return []Problem{Problem(err.Error())}
@@ -52,6 +52,8 @@ func (c *conn) check() (found []Problem, err error) {
 			return nil
 		}),
 		c.checkPositions(note),
+		c.checkState(note),
+		c.checkRooms(note),
 	)
 	return found, errors.Join(err, c.run("ROLLBACK"))
 }

@@ -74,6 +74,12 @@ func (t *Tx) collect(s StateNum) (int, error) {
 	if err != nil || !ok {
 		return moved, err
 	}
+	if moved == 0 {
+		err = t.loosenNew(snap)
+	}
+	if err != nil {
+		return moved, err
+	}
 	if _, err := t.exec(dropSnapshot, int64(s)); err != nil {
 		return moved, err
 	}
@@ -122,4 +128,24 @@ func (t *Tx) rebaseChildren(snap stateSnapshot) (bytes int, ok bool, err error) 
 		}
 	}
 	return bytes, true, nil
+}
+
+// loosenNew loosens the keys that only a snapshot without children has, as far
+// as its base can tell.
+func (t *Tx) loosenNew(snap stateSnapshot) error {
+	own, err := decodeDelta(snap.delta)
+	if err != nil {
+		return err
+	}
+	was, err := t.chain(snap.base).values(own, 0)
+	if err != nil {
+		return err
+	}
+	var keys []int64
+	for i, e := range own {
+		if was[i] == 0 {
+			keys = append(keys, e.key)
+		}
+	}
+	return t.loosen(keys)
 }

@@ -17,21 +17,18 @@ func (r *Rx) stateKey(typ, key string) (num int64, err error) {
 	return num, r.row(stateKeyNum, []any{typ, key}, &num)
 }
 
-// internStateKey is the number of a key of state, given now if it has none.
-func (t *Tx) internStateKey(typ, key string) (int64, error) {
-	num, err := t.stateKey(typ, key)
-	if errors.Is(err, ErrNotFound) {
-		num, err = t.insert(addStateKey, typ, key)
-	}
-	return num, err
-}
-
-// intern turns entries into numbers, sorted by key; of several with one key
-// the last stays.
+// intern turns entries into numbers, sorted by key, and gives a number to each
+// key that has none; of several entries with one key the last stays.
 func (t *Tx) intern(state []StateKeyed) ([]stateEntry, error) {
 	entries := make([]stateEntry, 0, len(state))
 	for _, s := range state {
-		num, err := t.internStateKey(s.Type, s.StateKey)
+		num, err := t.stateKey(s.Type, s.StateKey)
+		if errors.Is(err, ErrNotFound) {
+			if s.Event == 0 {
+				continue
+			}
+			num, err = t.insert(addStateKey, s.Type, s.StateKey)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("state key: %w", err)
 		}

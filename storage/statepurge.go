@@ -10,7 +10,6 @@ var (
 	roomSnapshots = stmt(`SELECT num FROM state_snapshots WHERE room = ? LIMIT ?`)
 	dropLooseIn   = stmt(`DELETE FROM state_loose WHERE num IN (SELECT value FROM json_each(?))`)
 	dropSnapshots = stmt(`DELETE FROM state_snapshots WHERE num IN (SELECT value FROM json_each(?))`)
-	loosenKeys    = stmt(`INSERT OR IGNORE INTO state_keys_loose (num) SELECT value FROM json_each(?)`)
 )
 
 // PurgeState deletes up to limit snapshots of a room that is being purged and
@@ -57,7 +56,7 @@ func (t *Tx) purgeState(room RoomNum, limit int) (int, error) {
 	for k := range keys {
 		loose = append(loose, k)
 	}
-	if _, err := t.exec(loosenKeys, numbers(loose)); err != nil {
+	if err := t.loosen(loose); err != nil {
 		return 0, err
 	}
 	if _, err := t.exec(dropLooseIn, numbers(nums)); err != nil {

@@ -110,6 +110,7 @@ func (s *Store) ownSweeps() {
 	s.Sweep("collect state", time.Hour, func(tx *Tx, limit int) (int, error) {
 		return tx.CollectState(tx.Clock()-stateGrace, limit)
 	})
+	s.Sweep("collect state keys", 24*time.Hour, new(keySweep).collect)
 	// Free pages are reused; only a file that has shrunk a lot gives some back.
 	s.Sweep("give back free pages", time.Hour, func(tx *Tx, limit int) (int, error) {
 		var free, pages int64

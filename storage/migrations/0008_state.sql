@@ -12,7 +12,8 @@ CREATE TABLE state_keys (
 -- names them any more.
 -- Owner: state. Bound: state_keys; sweeper: state, each is looked at once.
 CREATE TABLE state_keys_loose (
-  num INTEGER PRIMARY KEY
+  num   INTEGER PRIMARY KEY,
+  again INTEGER NOT NULL DEFAULT 0  -- noted once more while a search was under way
 ) STRICT;
 
 -- state_snapshots: states of rooms, each as its difference from an ancestor: see
