@@ -11,8 +11,8 @@ import (
 	"hearth/storage/inbox"
 )
 
-// What is told while this server has no rooms, account data, presence or device
-// keys: nothing, in its right shape. Clients differ in what they take a missing
+// What is told of what this server does not have yet, presence and device keys:
+// nothing, in its right shape. Clients differ in what they take a missing
 // section for, so none is left out.
 //
 // The specification lets a zero key count be left out too, but there are
@@ -22,18 +22,23 @@ import (
 // Client-Server API, "Extensions to /sync" of end-to-end encryption.
 const (
 	noKeys        = `,"device_one_time_keys_count":{"signed_curve25519":0},"device_unused_fallback_key_types":[]`
-	nothingElse   = `,"rooms":{"join":{},"invite":{},"knock":{},"leave":{}},"presence":{"events":[]},"account_data":{"events":[]}`
+	noPresence    = `,"presence":{"events":[]}`
 	noDeviceLists = `,"device_lists":{"changed":[],"left":[]}`
 )
 
 // Response is one /sync answer. It writes itself, because most of it is JSON
-// that is stored as it is sent.
+// that is stored as it is sent. It must be closed.
 type Response struct {
 	since Token
 	next  Token
 
 	toDevice []inbox.Message
 	cut      bool // more to-device messages wait: only they and key counts are told
+
+	rooms *spill // the sections rooms and account_data; nil: not told
+	told  int    // rooms and account data in it
+
+	members int64 // position of the user's memberships
 }
 
 // Next is the token the client continues with.
@@ -41,7 +46,10 @@ func (r Response) Next() Token { return r.next }
 
 // urgent tells whether the response is worth ending a wait for. A first sync
 // always is.
-func (r Response) urgent() bool { return r.since.Pos == 0 || len(r.toDevice) > 0 }
+func (r Response) urgent() bool { return r.since.Pos == 0 || len(r.toDevice) > 0 || r.told > 0 }
+
+// Close gives up what the response holds of the disk.
+func (r Response) Close() error { return r.rooms.Close() }
 
 // readToDevice reads the inbox, before every other section: if more waits than
 // one response may carry, the response is cut, and every other position stays
@@ -61,8 +69,8 @@ func (s *Syncer) readToDevice(ctx context.Context, rx *storage.Rx, device int64,
 // pieceSize is how much of an answer is encoded before it is handed on.
 const pieceSize = 32 << 10
 
-// WriteJSON writes the body of the answer, piece by piece: a thousand clients
-// that wake at once must not cost a thousand encoded inboxes.
+// WriteJSON writes the body of the answer once, piece by piece: a thousand
+// clients that wake at once must not cost a thousand encoded inboxes.
 func (r Response) WriteJSON(w io.Writer) error {
 	var b bytes.Buffer
 	b.Grow(512 + min(r.size(), pieceSize))
@@ -85,10 +93,17 @@ func (r Response) WriteJSON(w io.Writer) error {
 	}
 	b.WriteString(`]}`)
 	b.WriteString(noKeys)
-	if !r.cut {
-		b.WriteString(nothingElse)
+	if r.rooms != nil {
+		b.WriteString(noPresence)
 		if r.since.Pos > 0 {
 			b.WriteString(noDeviceLists)
+		}
+		b.WriteByte(',')
+		if _, err := b.WriteTo(w); err != nil {
+			return err
+		}
+		if _, err := r.rooms.WriteTo(w); err != nil {
+			return err
 		}
 	}
 	b.WriteByte('}')

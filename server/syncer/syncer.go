@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"hearth/server/view"
 	"hearth/storage"
 	"hearth/storage/inbox"
 	"hearth/storage/matrix"
@@ -19,6 +20,7 @@ import (
 type Options struct {
 	MaxTimeout time.Duration // longest wait of a poll; 0: 3 minutes
 	MaxPolls   int           // polls of one device that may wait at once; 0: 8
+	TempDir    string        // where long answers wait for slow clients; "": where the system has such files
 }
 
 // Syncer answers /sync.
@@ -50,43 +52,69 @@ func New(s *storage.Store, b *inbox.Inbox, log *zap.Logger, opt Options) *Syncer
 
 // Request is one /sync, its parameters already checked.
 type Request struct {
-	UserNum   int64         // who asks
-	DeviceNum int64         // from which device: its number is its incarnation
-	Since     string        // the client's token, empty for a first sync
-	Timeout   time.Duration // how long to wait for something to tell; at most Options.MaxTimeout
-	FullState bool          // answer at once and with everything
+	User       matrix.UserID // who asks
+	UserNum    int64
+	DeviceNum  int64         // from which device: its number is its incarnation
+	Since      string        // the client's token, empty for a first sync
+	Timeout    time.Duration // how long to wait for something to tell; at most Options.MaxTimeout
+	Filter     view.Filter   // what the client wants to be told
+	FullState  bool          // answer at once and with everything
+	StateAfter bool          // tell the state at the end of timelines instead of at their start
 	// Closing ends the wait when it is closed: the server shuts down. Nil: never.
 	Closing <-chan struct{}
 }
 
 // Sync answers one request. It waits up to r.Timeout where there is nothing to
 // tell. A since that is no token at all is M_INVALID_PARAM; a device that was
-// deleted, before or while waiting, is M_UNKNOWN_TOKEN.
+// deleted, before or while waiting, is M_UNKNOWN_TOKEN. The Response must be
+// closed.
 func (s *Syncer) Sync(ctx context.Context, r Request) (Response, error) {
 	sub := s.store.Subscribe(storage.Interest{Device: r.DeviceNum, User: r.UserNum})
-	defer sub.Close()
-	since, err := s.trust(r)
+	defer func() { sub.Close() }() // whichever it is by then
+	from, err := s.trust(r)
 	if err != nil {
 		return Response{}, err
 	}
-	if since.ToDevice > 0 {
-		s.inbox.Ack(r.DeviceNum, since.ToDevice)
+	if from.ToDevice > 0 {
+		s.inbox.Ack(r.DeviceNum, from.ToDevice)
 	}
-	resp, err := s.build(ctx, r, since)
+	resp, err := s.build(ctx, &r, from)
 	if err != nil || resp.urgent() || r.FullState || r.Timeout <= 0 {
 		return resp, err
 	}
 	timer := time.NewTimer(min(r.Timeout, s.opt.MaxTimeout))
 	defer timer.Stop()
+	var rooms followed
 	for {
-		again, err := s.wait(ctx, sub, timer.C, r)
-		if err != nil || !again {
-			return resp, err
+		// Only now do the user's rooms matter: who is answered at once must
+		// not pay for each of them.
+		next, err := s.follow(ctx, &r, &rooms, resp.members)
+		if err != nil {
+			return Response{}, err
 		}
-		if resp, err = s.build(ctx, r, since); err != nil || resp.urgent() {
+		if next != nil {
+			sub.Close()
+			sub = next
+		}
+		if next == nil || s.store.Pos() <= resp.next.Pos { // else a room may have moved before it was followed
+			again, err := s.wait(ctx, sub, timer.C, r)
+			if err != nil || !again {
+				return resp, err
+			}
+		}
+		// Nothing up to here is for this client: it is not looked at again.
+		from.Token = resp.next
+		if resp, err = s.build(ctx, &r, from); err != nil || resp.urgent() {
 			return resp, err
 		}
 	}
+}
+
+// from is where a response begins: a token, as far as it is believed.
+type from struct {
+	Token
+	// reset: the client has a history, but not one of ours.
+	reset bool
 }
 
 // trust decodes the token and tells what of it may be believed: all of it, or
@@ -94,27 +122,27 @@ func (s *Syncer) Sync(ctx context.Context, r Request) (Response, error) {
 // future that this file never had is answered as if there were none: a full
 // sync, and nothing is acknowledged. Streams in memory count only if this
 // process made the token.
-func (s *Syncer) trust(r Request) (Token, error) {
+func (s *Syncer) trust(r Request) (from, error) {
 	if r.Since == "" {
-		return Token{}, nil
+		return from{}, nil
 	}
 	t, err := ParseToken(r.Since)
 	switch pos := s.store.Pos(); {
 	case errors.Is(err, errMalformed):
-		return Token{}, matrix.Errorf(matrix.InvalidParam, "since is not a token of this server")
+		return from{}, matrix.Errorf(matrix.InvalidParam, "since is not a token of this server")
 	case err != nil, t.Epoch != s.store.Epoch(), t.Device != r.DeviceNum, t.Pos > pos, t.ToDevice > pos:
 		s.log.Debug("token not trusted, full sync", zap.Int64("device", r.DeviceNum))
-		return Token{}, nil //nolint:nilerr // as if there were none
+		return from{reset: true}, nil //nolint:nilerr // as if there were none
 	}
 	if t.Boot != s.boot {
 		t.Live = 0
 	}
-	return t, nil
+	return from{Token: t}, nil
 }
 
 // build reads one response in one snapshot, whose position is the response's.
-func (s *Syncer) build(ctx context.Context, r Request, since Token) (Response, error) {
-	resp := Response{since: since}
+func (s *Syncer) build(ctx context.Context, r *Request, f from) (Response, error) {
+	resp := Response{since: f.Token}
 	err := s.store.Read(ctx, "sync", func(rx *storage.Rx) error {
 		// A device deleted between authentication and Subscribe tells nobody.
 		if err := rx.DeviceAlive(r.DeviceNum); errors.Is(err, storage.ErrNotFound) {
@@ -123,10 +151,25 @@ func (s *Syncer) build(ctx context.Context, r Request, since Token) (Response, e
 			return err
 		}
 		resp.next = Token{Epoch: s.store.Epoch(), Pos: rx.Pos(), Device: r.DeviceNum, Boot: s.boot}
-		return s.readToDevice(ctx, rx, r.DeviceNum, &resp)
+		var err error
+		if resp.members, err = rx.MembershipsPos(r.User); err != nil {
+			return err
+		}
+		if err := s.readToDevice(ctx, rx, r.DeviceNum, &resp); err != nil || resp.cut {
+			return err
+		}
+		b := builder{
+			rx: rx, req: r, filter: &r.Filter, out: &spill{dir: s.opt.TempDir},
+			viewer: view.New(rx, view.User{ID: r.User, Num: r.UserNum, Device: r.DeviceNum}),
+			since:  f.Pos, pos: rx.Pos(), whole: f.Pos == 0 || r.FullState, reset: f.reset,
+		}
+		resp.rooms = b.out
+		err = b.build()
+		resp.told = b.told
+		return err
 	})
 	if err != nil {
-		return Response{}, fmt.Errorf("sync: %w", err)
+		return Response{}, errors.Join(fmt.Errorf("sync: %w", err), resp.Close())
 	}
 	return resp, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -79,7 +80,7 @@ func (f *fixture) sendFrom(content string, fn func()) {
 }
 
 func (f *fixture) sync(r Request) (Response, error) {
-	r.UserNum = f.user
+	r.User, r.UserNum = alice, f.user
 	if r.DeviceNum == 0 {
 		r.DeviceNum = f.device
 	}
@@ -150,7 +151,7 @@ type result struct {
 // poll syncs in the background.
 func (f *fixture) poll(ctx context.Context, r Request) <-chan result {
 	done := make(chan result, 1)
-	r.UserNum = f.user
+	r.User, r.UserNum = alice, f.user
 	if r.DeviceNum == 0 {
 		r.DeviceNum = f.device
 	}
@@ -287,7 +288,17 @@ func TestWriteJSON(t *testing.T) {
 		{Sender: alice, Type: "m.test", Content: []byte(` { } `)},
 	}}
 	for _, cut := range []bool{false, true} {
-		r.cut = cut
+		r.cut, r.rooms = cut, nil
+		if !cut {
+			r.rooms = &spill{dir: t.TempDir()}
+			defer r.rooms.Close()
+			r.rooms.text(`"rooms":{"x":"` + string(bytes.Repeat(big, 2)) + `"},"account_data":{}`)
+			for range 3 {
+				if _, err := r.rooms.Write([]byte(strings.Repeat(" ", spillPiece))); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 		wantBody(t, r)
 	}
 	r.toDevice = nil

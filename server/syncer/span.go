@@ -1,0 +1,181 @@
+package syncer
+
+import (
+	"errors"
+
+	"hearth/storage"
+	"hearth/storage/matrix"
+)
+
+// The kinds of rooms, as the response names them.
+const (
+	kindJoin   = "join"
+	kindInvite = "invite"
+	kindKnock  = "knock"
+	kindLeave  = "leave"
+)
+
+// span is what one response tells of one room: the part (after, upto] of its
+// stream, and the state at its end.
+type span struct {
+	kind string
+	m    storage.Membership // the user's own, as it is now
+
+	after, upto int64
+	// whole: the client knows nothing of the state, or asked for all of it.
+	whole bool
+	// fresh: the client does not have the room in this section yet, so it is
+	// told even where nothing in it passes the filter.
+	fresh bool
+	// gap: what came before after was not told either, or not for sure.
+	gap bool
+	// outside: the user never was inside in this span, and is told of nothing
+	// but the own membership.
+	outside bool
+}
+
+// errNothing is returned for a room that there is nothing to tell of.
+var errNothing = errors.New("nothing to tell of this room")
+
+// spanOf decides what to tell of a room.
+func (b *builder) spanOf(m storage.Membership) (span, error) {
+	sp := span{m: m, after: b.since, upto: b.pos, whole: b.whole}
+	switch m.Membership {
+	case matrix.MembershipJoin:
+		sp.kind = kindJoin
+		if b.since > 0 && m.Since > b.since {
+			return b.joinedAnew(sp)
+		}
+		sp.fresh = b.since == 0
+		return sp, nil
+	case matrix.MembershipInvite:
+		sp.kind = kindInvite
+	case matrix.MembershipKnock:
+		sp.kind = kindKnock
+	default:
+		sp.kind = kindLeave
+		return b.left(sp)
+	}
+	if m.Pos <= b.since && !b.whole {
+		return sp, errNothing
+	}
+	return sp, nil
+}
+
+// joinedAnew is the span of a room that the user joined since the last
+// response. Unless it was only left in between, the whole state is told, and of
+// the timeline also what came before, as far as it may be seen and was not told:
+// nothing of what was before the user left the last time.
+func (b *builder) joinedAnew(sp span) (span, error) {
+	e, err := b.memberAt(sp.m, b.since)
+	if errors.Is(err, storage.ErrNotFound) {
+		sp.after, sp.whole, sp.fresh = 0, true, true
+		return sp, nil
+	}
+	if err != nil || e.Membership() == matrix.MembershipJoin {
+		return sp, err
+	}
+	sp.after, err = b.lastLeft(sp.m, e)
+	sp.gap, sp.whole, sp.fresh = sp.after > 0, true, true
+	return sp, err
+}
+
+// left is the span of a room the user has left, or never entered. It is told
+// once, up to the event with which the user left; later only on request.
+//
+// Of a room that was forgotten since then only that is told: the user's other
+// devices would keep it for ever.
+func (b *builder) left(sp span) (span, error) {
+	moved := b.since > 0 && sp.m.Since > b.since
+	archived := b.whole && b.filter.Room.IncludeLeave && !sp.m.Forgotten
+	if !archived && !moved {
+		return sp, errNothing
+	}
+	sp.fresh = true
+	if sp.m.Forgotten {
+		sp.outside = true
+		return sp, nil
+	}
+	at, err := b.leftAt(sp.m)
+	if err != nil {
+		return sp, err
+	}
+	switch {
+	case at == 0, at <= b.since && !archived:
+		sp.outside = true // invites refused, bans of people outside
+		return sp, nil
+	case at <= b.since, b.since == 0:
+		sp.upto = at
+		return sp, nil
+	}
+	sp.upto = at
+	e, err := b.memberAt(sp.m, b.since)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		sp.after, sp.whole = 0, true
+		return sp, nil
+	case err != nil, e.Membership() == matrix.MembershipJoin:
+		return sp, err
+	}
+	sp.after, err = b.lastLeft(sp.m, e) // in and out between two responses
+	sp.gap, sp.whole = sp.after > 0, true
+	return sp, err
+}
+
+// leftAt is the position at which the user stopped being a member the last
+// time, 0 if the user never was one.
+func (b *builder) leftAt(m storage.Membership) (int64, error) {
+	before, err := b.memberAt(m, m.Since-1)
+	if errors.Is(err, storage.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if before.Membership() == matrix.MembershipJoin {
+		return m.Since, nil
+	}
+	return b.lastLeft(m, before)
+}
+
+// maxMoves bounds how many memberships are looked at to find out when a user
+// was a member last: those who were invited and refused a hundred times since
+// are told as if they never were.
+const maxMoves = 100
+
+// lastLeft is the position at which the user stopped being a member, given the
+// membership event of some time after that; 0 if there is no such time.
+func (b *builder) lastLeft(m storage.Membership, e storage.Event) (int64, error) {
+	for range maxMoves {
+		if e.Pos <= 0 {
+			return 0, nil // from before this server was in the room
+		}
+		before, err := b.memberAt(m, e.Pos-1)
+		switch {
+		case errors.Is(err, storage.ErrNotFound):
+			return 0, nil
+		case err != nil:
+			return 0, err
+		case before.Membership() == matrix.MembershipJoin:
+			return e.Pos, nil
+		case before.Pos >= e.Pos:
+			return 0, nil // resolution brought an older one back: no order to follow
+		}
+		e = before
+	}
+	return 0, nil
+}
+
+// memberAt is the user's membership event in the room's current state as it was
+// at a position; ErrNotFound where there was none.
+func (b *builder) memberAt(m storage.Membership, pos int64) (storage.Event, error) {
+	state, err := b.rx.CurrentStateAt(m.Room, pos)
+	if err != nil {
+		return storage.Event{}, err
+	}
+	num, err := b.rx.StateEvent(state, matrix.TypeMember, string(m.User))
+	if err != nil {
+		return storage.Event{}, err
+	}
+	return b.rx.EventByNum(num)
+}
