@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"hearth/server/view"
 	"hearth/server/web"
 	"hearth/storage"
 	"hearth/storage/matrix"
@@ -14,54 +15,18 @@ import (
 
 // filterRequest is a filter as it was uploaded: kept whole, keys that are not
 // known included, once those that are known have the right types.
-type filterRequest struct{ raw jsontext.Value }
+type filterRequest struct {
+	filter view.Filter
+	raw    jsontext.Value
+}
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (f *filterRequest) UnmarshalJSON(b []byte) error {
-	var known filterShape
-	if err := json.Unmarshal(b, &known); err != nil {
+	if err := json.Unmarshal(b, &f.filter); err != nil {
 		return err
-	}
-	if known.Format != "" && known.Format != "client" && known.Format != "federation" {
-		return matrix.Errorf(matrix.BadJSON, "event_format is neither client nor federation")
 	}
 	f.raw = jsontext.Value(b).Clone()
 	return f.raw.Compact()
-}
-
-// filterShape is what a filter must look like. Client-Server API, "Filtering".
-type filterShape struct {
-	Fields   []string          `json:"event_fields"`
-	Format   string            `json:"event_format"`
-	Presence *eventFilterShape `json:"presence"`
-	Account  *eventFilterShape `json:"account_data"`
-	Room     *struct {
-		NotRooms     []matrix.RoomID       `json:"not_rooms"`
-		Rooms        []matrix.RoomID       `json:"rooms"`
-		IncludeLeave bool                  `json:"include_leave"`
-		Ephemeral    *roomEventFilterShape `json:"ephemeral"`
-		State        *roomEventFilterShape `json:"state"`
-		Timeline     *roomEventFilterShape `json:"timeline"`
-		Account      *roomEventFilterShape `json:"account_data"`
-	} `json:"room"`
-}
-
-type eventFilterShape struct {
-	Limit      *uint32         `json:"limit"`
-	NotSenders []matrix.UserID `json:"not_senders"`
-	NotTypes   []string        `json:"not_types"`
-	Senders    []matrix.UserID `json:"senders"`
-	Types      []string        `json:"types"`
-}
-
-type roomEventFilterShape struct {
-	eventFilterShape
-	ThreadCounts bool            `json:"unread_thread_notifications"`
-	Lazy         bool            `json:"lazy_load_members"`
-	Redundant    bool            `json:"include_redundant_members"`
-	NotRooms     []matrix.RoomID `json:"not_rooms"`
-	Rooms        []matrix.RoomID `json:"rooms"`
-	ContainsURL  *bool           `json:"contains_url"`
 }
 
 type filterID struct {
