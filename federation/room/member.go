@@ -1,0 +1,138 @@
+package room
+
+import (
+	"bytes"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"hearth/storage"
+	"hearth/storage/matrix"
+)
+
+// Act is what a user does to a membership.
+type Act struct {
+	Sender  matrix.UserID
+	Target  matrix.UserID // whom it concerns; of a join, leave or knock it is the sender
+	Reason  string
+	Content jsontext.Value // further content, such as displayname
+	Device  int64
+	TxnID   string
+}
+
+// Join lets the sender join. To a restricted room it finds who vouches for it.
+// Who is in the room already, joins again without an event; profiles change by
+// [Rooms.Send]. Its error is M_FORBIDDEN; see [Rooms.Authoriser].
+func (r *Rooms) Join(tx *storage.Tx, room storage.Room, a Act) error {
+	a.Target = a.Sender
+	if current(tx.Rx, room.Num).membership(a.Sender) == matrix.MembershipJoin {
+		return nil
+	}
+	return r.move(tx, room, a, matrix.MembershipJoin)
+}
+
+// Leave lets the sender leave, reject an invitation or take back a knock. Who
+// has left already, leaves again without an event. Its error is M_FORBIDDEN.
+func (r *Rooms) Leave(tx *storage.Tx, room storage.Room, a Act) error {
+	a.Target = a.Sender
+	if current(tx.Rx, room.Num).membership(a.Sender) == matrix.MembershipLeave {
+		return nil
+	}
+	return r.move(tx, room, a, matrix.MembershipLeave)
+}
+
+// Knock lets the sender ask to be invited. Its error is M_FORBIDDEN.
+func (r *Rooms) Knock(tx *storage.Tx, room storage.Room, a Act) error {
+	a.Target = a.Sender
+	return r.move(tx, room, a, matrix.MembershipKnock)
+}
+
+// Invite invites the target. Its error is M_FORBIDDEN. Whether the target
+// wants to be invited is the caller's to ask.
+func (r *Rooms) Invite(tx *storage.Tx, room storage.Room, a Act) error {
+	return r.move(tx, room, a, matrix.MembershipInvite)
+}
+
+// Kick has the target leave, who is joined, invited or knocks. Its error is
+// M_FORBIDDEN.
+func (r *Rooms) Kick(tx *storage.Tx, room storage.Room, a Act) error {
+	state := current(tx.Rx, room.Num)
+	if err := joined(state, a.Sender); err != nil {
+		return err
+	}
+	switch state.membership(a.Target) {
+	case matrix.MembershipJoin, matrix.MembershipInvite, matrix.MembershipKnock:
+		return r.move(tx, room, a, matrix.MembershipLeave)
+	}
+	return matrix.Errorf(matrix.Forbidden, "The user is not in the room")
+}
+
+// Ban bans the target, in the room or not. Its error is M_FORBIDDEN.
+func (r *Rooms) Ban(tx *storage.Tx, room storage.Room, a Act) error {
+	return r.move(tx, room, a, matrix.MembershipBan)
+}
+
+// Unban lifts the target's ban. Its errors are M_FORBIDDEN, and M_BAD_STATE
+// where the target is not banned.
+func (r *Rooms) Unban(tx *storage.Tx, room storage.Room, a Act) error {
+	state := current(tx.Rx, room.Num)
+	if err := joined(state, a.Sender); err != nil {
+		return err
+	}
+	if state.membership(a.Target) != matrix.MembershipBan {
+		return matrix.Errorf(matrix.BadState, "The user is not banned")
+	}
+	return r.move(tx, room, a, matrix.MembershipLeave)
+}
+
+// joined refuses who is not in the room: what others are in it is nothing
+// that strangers learn from an error.
+func joined(state *view, user matrix.UserID) error {
+	if state.membership(user) != matrix.MembershipJoin {
+		return matrix.Errorf(matrix.Forbidden, "You are not in the room")
+	}
+	return state.err
+}
+
+// move sends the member event. Where it would say exactly what the present one
+// says, as when a client repeats a request, there is none.
+func (r *Rooms) move(tx *storage.Tx, room storage.Room, a Act, membership string) error {
+	content, err := parseObject("content", a.Content)
+	if err != nil {
+		return err
+	}
+	if a.Reason != "" {
+		content.set("reason", a.Reason)
+	}
+	content.set("membership", membership)
+	key := string(a.Target)
+	d := Draft{Type: matrix.TypeMember, StateKey: &key, Sender: a.Sender, Content: content.json(), Device: a.Device, TxnID: a.TxnID}
+	state := current(tx.Rx, room.Num)
+	same, err := repeats(state, d)
+	if same || err != nil {
+		return err
+	}
+	_, err = r.Send(tx, room, d)
+	return err
+}
+
+// repeats tells whether a member event says what the state says already.
+func repeats(state *view, d Draft) (bool, error) {
+	was := state.Event(d.Type, *d.StateKey)
+	if was == nil || was.Sender() != d.Sender {
+		return false, state.err
+	}
+	content, err := parseObject("content", was.Content())
+	if err != nil {
+		return false, err
+	}
+	delete(content, "join_authorised_via_users_server")
+	old, err := matrix.CanonicalJSON(content.json())
+	if err != nil {
+		return false, err
+	}
+	now, err := matrix.CanonicalJSON(d.Content)
+	if err != nil {
+		return false, matrix.Errorf(matrix.BadJSON, "content: %v", err)
+	}
+	return bytes.Equal(old, now), nil
+}
