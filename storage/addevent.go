@@ -120,19 +120,16 @@ func (tx *Tx) prepareEvent(room Room, e *NewEvent) (Event, error) {
 	return stored, nil
 }
 
-var firstPosition = stmt(`SELECT pos FROM events WHERE room = ? AND pos <> 0 ORDER BY pos LIMIT 1`)
-
-// placeEvent takes the position of a new event.
+// placeEvent takes the position of a new event. Those of backfilled events come
+// from the counter too, below zero: they are in tokens for paging, and a
+// restored backup must not give them out a second time.
 func (tx *Tx) placeEvent(room RoomNum, p Place) (pos int64, err error) {
 	switch p {
 	case Live:
 		pos = tx.NextPos()
 		return pos, tx.touch(room, pos)
 	case Backfilled:
-		if err := tx.row(firstPosition, []any{int64(room)}, &pos); err != nil && !errors.Is(err, ErrNotFound) {
-			return 0, err
-		}
-		return min(pos, 0) - 1, nil
+		return -tx.NextPos(), nil
 	}
 	return 0, nil
 }

@@ -123,6 +123,7 @@ func newStore(opt Options) *Store {
 		closed:   make(chan struct{}),
 	}
 	s.ownSweeps()
+	s.roomSweeps()
 	return s
 }
 
