@@ -21,6 +21,7 @@ import (
 	"hearth/federation/keyring"
 	"hearth/federation/outbox"
 	"hearth/federation/remote"
+	"hearth/federation/room"
 	"hearth/server/account"
 	"hearth/server/clientapi"
 	"hearth/server/config"
@@ -154,6 +155,7 @@ func (s *Server) openSites(ctx context.Context, now func() time.Time) error {
 	api := clientapi.New(clientapi.Deps{
 		Store: s.store, Accounts: s.accounts, Inbox: s.inbox, Outbox: s.outbox,
 		Syncer:  syncer.New(s.store, s.inbox, s.log, syncer.Options{}),
+		Rooms:   room.New(s.store, s.keys.Signer, room.Options{}, s.log),
 		Options: clientOptions(s.cfg),
 		Log:     s.log,
 	})

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"hearth/federation/outbox"
+	"hearth/federation/room"
 	"hearth/server/account"
 	"hearth/server/syncer"
 	"hearth/server/web"
@@ -49,6 +50,7 @@ type Deps struct {
 	Inbox    *inbox.Inbox
 	Outbox   *outbox.Queue
 	Syncer   *syncer.Syncer
+	Rooms    *room.Rooms
 	Options  Options
 	Log      *zap.Logger
 }

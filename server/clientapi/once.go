@@ -20,9 +20,17 @@ import (
 // Both answers are decoded from the same recorded bytes, so they are the same,
 // provided Out has no maps, whose order is random.
 func once[Out any](ctx context.Context, a *API, c *web.Call, fn func(*storage.Tx) (Out, error)) (Out, error) {
+	return onceBy(ctx, a, c, a.Store.Write, fn)
+}
+
+// unit runs a unit of the store: [storage.Store.Write], or what builds on it.
+type unit func(ctx context.Context, why string, fn func(*storage.Tx) error) error
+
+// onceBy is [once] in a unit that write runs.
+func onceBy[Out any](ctx context.Context, a *API, c *web.Call, write unit, fn func(*storage.Tx) (Out, error)) (Out, error) {
 	scope := storage.TransactionScope{Device: c.DeviceNum, Method: c.Method, Template: c.Template, Vars: c.Vars}
 	var response []byte
-	err := a.Store.Write(ctx, "once "+c.Template, func(tx *storage.Tx) (err error) {
+	err := write(ctx, "once "+c.Template, func(tx *storage.Tx) (err error) {
 		if err := a.Accounts.Alive(tx.Rx, c.DeviceNum); err != nil {
 			return err
 		}

@@ -69,6 +69,20 @@ type capability struct {
 	Enabled bool `json:"enabled"`
 }
 
+type roomVersions struct {
+	Default   matrix.RoomVersion            `json:"default"`
+	Available map[matrix.RoomVersion]string `json:"available"`
+}
+
+// knownVersions are all stable. Room Versions, "Complete list of room versions".
+func knownVersions() roomVersions {
+	v := roomVersions{matrix.DefaultRoomVersion, map[matrix.RoomVersion]string{}}
+	for _, id := range matrix.RoomVersions() {
+		v.Available[id] = "stable"
+	}
+	return v
+}
+
 type moderationCapability struct {
 	Suspend bool `json:"suspend"`
 	Lock    bool `json:"lock"`
@@ -85,6 +99,7 @@ func (a *API) getCapabilities(_ context.Context, c *web.Call, _ web.NoBody) (cap
 	out := map[string]any{
 		"m.change_password": capability{true},
 		"m.get_login_token": capability{true},
+		"m.room_versions":   knownVersions(),
 		"m.3pid_changes":    capability{false},
 		"m.set_displayname": capability{false},
 		"m.set_avatar_url":  capability{false},

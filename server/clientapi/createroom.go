@@ -1,0 +1,135 @@
+package clientapi
+
+import (
+	"context"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"hearth/federation/room"
+	"hearth/server/web"
+	"hearth/storage"
+	"hearth/storage/matrix"
+)
+
+// What one request may ask for: all of it is one unit, which others wait for.
+const (
+	maxInvites      = 200
+	maxInitialState = 500
+)
+
+type createRoomRequest struct {
+	Visibility   string             `json:"visibility"`
+	AliasName    string             `json:"room_alias_name"`
+	Name         string             `json:"name"`
+	Topic        string             `json:"topic"`
+	Invite       []matrix.UserID    `json:"invite"`
+	Invite3PID   []jsontext.Value   `json:"invite_3pid"`
+	Version      matrix.RoomVersion `json:"room_version"`
+	Creation     jsontext.Value     `json:"creation_content"`
+	InitialState []initialState     `json:"initial_state"`
+	Preset       string             `json:"preset"`
+	Direct       bool               `json:"is_direct"`
+	PowerLevels  jsontext.Value     `json:"power_level_content_override"`
+}
+
+type initialState struct {
+	Type    string         `json:"type"`
+	Key     string         `json:"state_key"`
+	Content jsontext.Value `json:"content"`
+}
+
+// Validate implements web.Validator.
+func (r *createRoomRequest) Validate() error {
+	if r.Visibility == "" {
+		r.Visibility = listedPrivate
+	}
+	if err := checkListing(r.Visibility); err != nil {
+		return err
+	}
+	for what, v := range map[string]*jsontext.Value{"creation_content": &r.Creation, "power_level_content_override": &r.PowerLevels} {
+		if v.Kind() == 'n' {
+			*v = nil
+		}
+		if len(*v) > 0 && v.Kind() != '{' {
+			return matrix.Errorf(matrix.BadJSON, "%s is not an object", what)
+		}
+	}
+	if len(r.Invite) > maxInvites || len(r.InitialState) > maxInitialState {
+		return matrix.Errorf(matrix.TooLarge, "more than %d invites or %d state events", maxInvites, maxInitialState)
+	}
+	if len(r.Invite3PID) > 0 {
+		return errNoIdentityServer
+	}
+	for _, s := range r.InitialState {
+		if err := s.check(); err != nil {
+			return err
+		}
+	}
+	return r.checkPreset()
+}
+
+func (r *createRoomRequest) checkPreset() error {
+	switch r.Preset {
+	case "":
+		if r.Preset = room.PresetPrivate; r.Visibility == listedPublic {
+			r.Preset = room.PresetPublic
+		}
+	case room.PresetPrivate, room.PresetPublic, room.PresetTrusted:
+	default:
+		return matrix.Errorf(matrix.InvalidParam, "there is no such preset")
+	}
+	return nil
+}
+
+func (s initialState) check() error {
+	switch {
+	case s.Type == "":
+		return matrix.Errorf(matrix.MissingParam, "a type is missing in initial_state")
+	case len(s.Content) == 0:
+		return matrix.Errorf(matrix.MissingParam, "the content of %.255q is missing in initial_state", s.Type)
+	case s.Content.Kind() != '{':
+		return matrix.Errorf(matrix.BadJSON, "the content of %.255q is not an object", s.Type)
+	case s.Type == matrix.TypeCreate:
+		return matrix.Errorf(matrix.InvalidRoomState, "the room is created by creation_content")
+	}
+	return nil
+}
+
+// postCreateRoom serves POST /_matrix/client/v3/createRoom.
+// Client-Server API, "Creation".
+func (a *API) postCreateRoom(ctx context.Context, c *web.Call, in createRoomRequest) (out theRoom, err error) {
+	creation := room.Creation{
+		Creator: c.User, Version: in.Version, Preset: in.Preset, Public: in.Visibility == listedPublic,
+		Content: in.Creation, PowerLevels: in.PowerLevels, Name: in.Name, Topic: in.Topic,
+		Invites: in.Invite, IsDirect: in.Direct,
+	}
+	for _, s := range in.InitialState {
+		creation.InitialState = append(creation.InitialState, room.StateDraft{Type: s.Type, StateKey: s.Key, Content: s.Content})
+	}
+	if in.AliasName != "" {
+		if creation.Alias, err = a.localAlias(in.AliasName); err != nil {
+			return out, err
+		}
+	}
+	err = a.change(ctx, c, func(tx *storage.Tx) error {
+		for _, user := range in.Invite {
+			if err := a.mayInvite(tx.Rx, user); err != nil {
+				return err
+			}
+		}
+		made, err := a.Rooms.Create(tx, creation)
+		out.ID = made.ID
+		return err
+	})
+	return out, err
+}
+
+// localAlias is the alias of this server with a local part that a client chose.
+func (a *API) localAlias(local string) (matrix.RoomAlias, error) {
+	alias, err := matrix.ParseRoomAlias("#" + local + ":" + string(a.Store.ServerName()))
+	if err != nil || strings.Contains(local, ":") {
+		return "", matrix.Errorf(matrix.InvalidParam, "room_alias_name cannot be the local part of an alias")
+	}
+	return alias, nil
+}

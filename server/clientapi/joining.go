@@ -1,0 +1,171 @@
+package clientapi
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"hearth/federation/room"
+	"hearth/server/web"
+	"hearth/storage"
+	"hearth/storage/matrix"
+)
+
+type joinRequest struct {
+	Reason     string            `json:"reason"`
+	ThirdParty *thirdPartySigned `json:"third_party_signed"`
+}
+
+// thirdPartySigned is an identity server's word that a user owns an address
+// that was invited.
+type thirdPartySigned struct {
+	Sender     matrix.UserID  `json:"sender"`
+	User       matrix.UserID  `json:"mxid"`
+	Token      string         `json:"token"`
+	Signatures jsontext.Value `json:"signatures"`
+}
+
+// Validate implements web.Validator.
+func (r joinRequest) Validate() error {
+	if t := r.ThirdParty; t != nil && (t.Sender == "" || t.User == "" || t.Token == "" || t.Signatures.Kind() != '{') {
+		return matrix.Errorf(matrix.MissingParam, "third_party_signed needs sender, mxid, token and signatures")
+	}
+	return nil
+}
+
+// postJoin serves POST /_matrix/client/v3/rooms/{roomId}/join.
+// Client-Server API, "Joining rooms".
+func (a *API) postJoin(ctx context.Context, c *web.Call, in joinRequest) (theRoom, error) {
+	id, err := roomVar(c)
+	if err != nil {
+		return theRoom{}, err
+	}
+	return a.join(ctx, c, in, func(*storage.Rx) (matrix.RoomID, error) { return id, nil })
+}
+
+// postJoinAny serves POST /_matrix/client/v3/join/{roomIdOrAlias}. The servers
+// in via and server_name are not asked: rooms that are not here are not found.
+// Client-Server API, "Joining rooms".
+func (a *API) postJoinAny(ctx context.Context, c *web.Call, in joinRequest) (theRoom, error) {
+	find, err := roomOrAlias(c)
+	if err != nil {
+		return theRoom{}, err
+	}
+	return a.join(ctx, c, in, find)
+}
+
+// roomOrAlias reads which room the path names, by its ID or an alias.
+func roomOrAlias(c *web.Call) (func(*storage.Rx) (matrix.RoomID, error), error) {
+	const name = "roomIdOrAlias"
+	if strings.HasPrefix(c.Vars[name], "#") {
+		alias, err := aliasVar(c, name)
+		return func(rx *storage.Rx) (matrix.RoomID, error) {
+			found, err := resolve(rx, alias)
+			return found.RoomID, err
+		}, err
+	}
+	id, err := matrix.ParseRoomID(c.Vars[name])
+	if err != nil {
+		return nil, matrix.Errorf(matrix.InvalidParam, "%s", err)
+	}
+	return func(*storage.Rx) (matrix.RoomID, error) { return id, nil }, nil
+}
+
+func (a *API) join(ctx context.Context, c *web.Call, in joinRequest, find func(*storage.Rx) (matrix.RoomID, error)) (out theRoom, err error) {
+	err = a.change(ctx, c, func(tx *storage.Tx) error {
+		id, err := find(tx.Rx)
+		if err != nil {
+			return err
+		}
+		to, err := knownRoom(tx.Rx, id)
+		if err != nil {
+			return err
+		}
+		out.ID = to.ID
+		m, err := membership(tx.Rx, to, c.User)
+		if err != nil || m == matrix.MembershipJoin {
+			return err
+		}
+		if in.ThirdParty != nil && m != matrix.MembershipInvite {
+			if err := a.redeemInvite(tx, to, c.User, *in.ThirdParty); err != nil {
+				return err
+			}
+		}
+		return a.Rooms.Join(tx, to, act(c, in.Reason))
+	})
+	return out, err
+}
+
+type knockRequest struct {
+	Reason string `json:"reason"`
+}
+
+// postKnock serves POST /_matrix/client/v3/knock/{roomIdOrAlias}. The servers in
+// via and server_name are not asked: rooms that are not here are not found.
+// Client-Server API, "Knocking on rooms".
+func (a *API) postKnock(ctx context.Context, c *web.Call, in knockRequest) (out theRoom, err error) {
+	find, err := roomOrAlias(c)
+	if err != nil {
+		return out, err
+	}
+	err = a.change(ctx, c, func(tx *storage.Tx) error {
+		id, err := find(tx.Rx)
+		if err != nil {
+			return err
+		}
+		to, err := knownRoom(tx.Rx, id)
+		if err != nil {
+			return err
+		}
+		out.ID = to.ID
+		return a.Rooms.Knock(tx, to, act(c, in.Reason))
+	})
+	return out, err
+}
+
+// redeemInvite turns an invite of an address into one of the user who owns it.
+// That the signature is of the identity server that the room trusts is for the
+// room's rules to say. Client-Server API, "Third-party invites".
+func (a *API) redeemInvite(tx *storage.Tx, to storage.Room, user matrix.UserID, by thirdPartySigned) error {
+	if by.User != user {
+		return matrix.Errorf(matrix.Forbidden, "the invite is signed for %s", by.User)
+	}
+	invite, err := tx.CurrentState(to.Num, matrix.TypeThirdPartyInvite, by.Token)
+	if errors.Is(err, storage.ErrNotFound) {
+		return matrix.Errorf(matrix.Forbidden, "no such invite is pending")
+	}
+	if err != nil {
+		return err
+	}
+	if invite.Sender() != by.Sender || by.Sender.Server() != a.Store.ServerName() {
+		return matrix.Errorf(matrix.Forbidden, "%s cannot be asked to invite", by.Sender)
+	}
+	var named struct {
+		DisplayName string `json:"display_name"`
+	}
+	if err := invite.DecodeContent(&named); err != nil {
+		return matrix.Errorf(matrix.Forbidden, "no such invite is pending") // it was redacted, or is malformed
+	}
+	type signed struct {
+		User       matrix.UserID  `json:"mxid"`
+		Token      string         `json:"token"`
+		Signatures jsontext.Value `json:"signatures"`
+	}
+	type thirdParty struct {
+		DisplayName string `json:"display_name"`
+		Signed      signed `json:"signed"`
+	}
+	content, err := json.Marshal(struct {
+		Membership string     `json:"membership"`
+		ThirdParty thirdParty `json:"third_party_invite"`
+	}{matrix.MembershipInvite, thirdParty{named.DisplayName, signed{user, by.Token, by.Signatures}}})
+	if err != nil {
+		return err
+	}
+	key := string(user)
+	_, err = a.Rooms.Send(tx, to, room.Draft{Type: matrix.TypeMember, StateKey: &key, Sender: by.Sender, Content: content})
+	return err
+}
