@@ -20,6 +20,8 @@ var commands = map[string]command{
 	"user-list":           commandOf(listUsers),
 	"user-deactivate":     commandOf(deactivateUser),
 	"user-reset-password": commandOf(resetPassword),
+	"user-lock":           commandOf(lockUser),
+	"user-suspend":        commandOf(suspendUser),
 	"token-add":           commandOf(addToken),
 	"token-list":          commandOf(listTokens),
 	"token-revoke":        commandOf(revokeToken),
@@ -71,6 +73,8 @@ type User struct {
 	ID          matrix.UserID `json:"user_id"`
 	Admin       bool          `json:"admin"`
 	Deactivated bool          `json:"deactivated"`
+	Locked      bool          `json:"locked"`
+	Suspended   bool          `json:"suspended"`
 	Devices     int           `json:"devices"`
 	Created     time.Time     `json:"created"`
 }
@@ -106,7 +110,10 @@ func listUsers(ctx context.Context, s *Server, after int64, _ Progress) (userPag
 	}
 	page := userPage{}
 	for _, u := range users {
-		page.Users = append(page.Users, User{ID: u.ID, Admin: u.Admin, Deactivated: !u.Active(), Devices: u.Devices, Created: time.UnixMilli(u.CreatedMS)})
+		page.Users = append(page.Users, User{
+			ID: u.ID, Admin: u.Admin, Deactivated: !u.Active(), Locked: u.Locked, Suspended: u.Suspended,
+			Devices: u.Devices, Created: time.UnixMilli(u.CreatedMS),
+		})
 	}
 	if len(users) == usersPerPage {
 		page.Next = users[len(users)-1].Num
@@ -153,6 +160,40 @@ func resetPassword(ctx context.Context, s *Server, in NewPassword, _ Progress) (
 		return none{}, err
 	}
 	return none{}, named(s.accounts.ResetPassword(ctx, id, matrix.Token(in.Password), in.Logout), id)
+}
+
+// Moderation locks or suspends an account, or ends that.
+type Moderation struct {
+	Name string `json:"name"`
+	On   bool   `json:"on"`
+}
+
+// LockUser sets whether an account may only log out.
+func (a *Admin) LockUser(ctx context.Context, m Moderation) error {
+	_, err := do[none](ctx, a, "user-lock", m, nil)
+	return err
+}
+
+func lockUser(ctx context.Context, s *Server, in Moderation, _ Progress) (none, error) {
+	id, err := s.userID(in.Name)
+	if err != nil {
+		return none{}, err
+	}
+	return none{}, named(s.accounts.SetLocked(ctx, id, in.On), id)
+}
+
+// SuspendUser sets whether an account may only read, leave and the like.
+func (a *Admin) SuspendUser(ctx context.Context, m Moderation) error {
+	_, err := do[none](ctx, a, "user-suspend", m, nil)
+	return err
+}
+
+func suspendUser(ctx context.Context, s *Server, in Moderation, _ Progress) (none, error) {
+	id, err := s.userID(in.Name)
+	if err != nil {
+		return none{}, err
+	}
+	return none{}, named(s.accounts.SetSuspended(ctx, id, in.On), id)
 }
 
 func named(err error, id matrix.UserID) error {
@@ -212,5 +253,9 @@ func (a *Admin) RevokeToken(ctx context.Context, token string) error {
 }
 
 func revokeToken(ctx context.Context, s *Server, token string, _ Progress) (none, error) {
-	return none{}, s.accounts.RevokeToken(ctx, matrix.Token(token))
+	err := s.accounts.RevokeToken(ctx, matrix.Token(token))
+	if errors.Is(err, storage.ErrNotFound) {
+		err = errors.New("there is no such registration token; see hearth token list")
+	}
+	return none{}, err
 }

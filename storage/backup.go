@@ -172,14 +172,14 @@ func verify(ctx context.Context, d dsn) error {
 			return err
 		}
 		if id != applicationID {
-			return fmt.Errorf("%s is not a database of this program", d.path)
+			return errors.New("it is not a database of this program")
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		return c.each("PRAGMA integrity_check(5)", func(v []driver.Value) error {
 			if v[0] != "ok" {
-				return fmt.Errorf("%s is damaged: %v", d.path, v[0])
+				return fmt.Errorf("it is damaged: %v", v[0])
 			}
 			return nil
 		})

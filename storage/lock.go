@@ -25,10 +25,14 @@ func lockDir(dir string) (*dirLock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock the data directory: %w", err)
 	}
-	if err := lockFile(f); err != nil {
+	switch err := lockFile(f); {
+	case err == nil:
+	case !heldElsewhere(err): // a file system that has no locks, say
+		return nil, errors.Join(fmt.Errorf("lock the data directory: %w", err), f.Close())
+	default:
 		holder := make([]byte, 20)
 		n, _ := f.ReadAt(holder, 0) // whatever can be read is better than nothing
-		err = fmt.Errorf("%w: %s, by process %s (%w)", ErrLocked, dir, strings.TrimSpace(string(holder[:n])), err)
+		err = fmt.Errorf("%w: %s, by process %s", ErrLocked, dir, strings.TrimSpace(string(holder[:n])))
 		return nil, errors.Join(err, f.Close())
 	}
 	if err := errors.Join(f.Truncate(0), writeAll(f, fmt.Sprintln(os.Getpid()))); err != nil {

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/windows"
@@ -11,6 +12,11 @@ import (
 func lockFile(f *os.File) error {
 	at := &windows.Overlapped{Offset: 1 << 20}
 	return windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, at)
+}
+
+// heldElsewhere tells whether lockFile failed because somebody has the lock.
+func heldElsewhere(err error) bool {
+	return errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING)
 }
 
 func unlockFile(f *os.File) error {

@@ -36,6 +36,11 @@ func Restore(ctx context.Context, backup, dir string, progress func(done, total 
 	if err := removeSidecars(incoming); err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil { // nobody else would: it is as big as the database
+			err = errors.Join(err, removeSidecars(incoming), ignoreAbsent(os.Remove(incoming)))
+		}
+	}()
 	if err := copyFile(ctx, backup, incoming, progress); err != nil {
 		return err
 	}
@@ -43,7 +48,7 @@ func Restore(ctx context.Context, backup, dir string, progress func(done, total 
 	// What is verified is the copy: it is what will be used. The flag is set
 	// once more, in case the file was copied by other means than Backup.
 	for _, step := range []func() error{
-		func() error { return verify(ctx, d) },
+		func() error { return unusable(backup, verify(ctx, d)) },
 		func() error { return flagNewEpoch(d) },
 		func() error { return syncFile(incoming) },
 		func() error { return setAside(target) },
@@ -57,11 +62,26 @@ func Restore(ctx context.Context, backup, dir string, progress func(done, total 
 	return nil
 }
 
+// unusable says which file it is that cannot be restored.
+func unusable(backup string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s cannot be restored: %w", backup, err)
+}
+
+func ignoreAbsent(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 // removeSidecars removes the journal and log that a restore left behind which
 // was killed: SQLite would play them into the file that now gets their name.
 func removeSidecars(path string) error {
 	for _, suffix := range []string{"-journal", "-wal", "-shm"} {
-		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := ignoreAbsent(os.Remove(path + suffix)); err != nil {
 			return err
 		}
 	}
@@ -77,6 +97,9 @@ func copyFile(ctx context.Context, from, to string, progress func(done, total in
 	st, err := in.Stat()
 	if err != nil {
 		return err
+	}
+	if !st.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a file", from)
 	}
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

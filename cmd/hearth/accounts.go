@@ -31,6 +31,10 @@ func userCommand() *cli.Command {
 				Flags: []cli.Flag{&cli.BoolFlag{Name: "erase", Usage: "erase what the user said, too"}}},
 			{Name: "reset-password", Usage: "set a new password and log out all devices", ArgsUsage: "NAME", Action: userResetPassword,
 				Flags: []cli.Flag{&cli.BoolFlag{Name: "keep-devices", Usage: "leave devices logged in"}, stdin}},
+			{Name: "lock", Usage: "let an account do nothing but log out; its devices stay logged in", ArgsUsage: "NAME", Action: userModerate((*server.Admin).LockUser, true)},
+			{Name: "unlock", Usage: "end that", ArgsUsage: "NAME", Action: userModerate((*server.Admin).LockUser, false)},
+			{Name: "suspend", Usage: "let an account read, but neither say nor join anything", ArgsUsage: "NAME", Action: userModerate((*server.Admin).SuspendUser, true)},
+			{Name: "unsuspend", Usage: "end that", ArgsUsage: "NAME", Action: userModerate((*server.Admin).SuspendUser, false)},
 		},
 	}
 }
@@ -51,6 +55,9 @@ func tokenCommand() *cli.Command {
 }
 
 func needCommand(_ context.Context, cmd *cli.Command) error {
+	if cmd.Args().Present() {
+		return fmt.Errorf("%s has no command %q; see %s --help", cmd.FullName(), cmd.Args().First(), cmd.FullName())
+	}
 	return fmt.Errorf("%s needs a command; see %s --help", cmd.FullName(), cmd.FullName())
 }
 
@@ -98,17 +105,42 @@ func userList(ctx context.Context, cmd *cli.Command) error {
 	return withAdmin(ctx, cmd, func(a *server.Admin) error {
 		table := newTable(cmd, "USER", "STATE", "DEVICES", "CREATED")
 		err := a.ListUsers(ctx, func(u server.User) {
-			state := "user"
-			switch {
-			case u.Deactivated:
-				state = "deactivated"
-			case u.Admin:
-				state = "admin"
-			}
-			table.row(string(u.ID), state, fmt.Sprint(u.Devices), u.Created.Format(time.DateOnly))
+			table.row(string(u.ID), userState(u), fmt.Sprint(u.Devices), u.Created.Format(time.DateOnly))
 		})
 		return errors.Join(err, table.Flush())
 	})
+}
+
+// userState says in a word or more what an account may do.
+func userState(u server.User) string {
+	state := "user"
+	switch {
+	case u.Deactivated:
+		state = "deactivated"
+	case u.Admin:
+		state = "admin"
+	}
+	if u.Locked {
+		state += ", locked"
+	}
+	if u.Suspended {
+		state += ", suspended"
+	}
+	return state
+}
+
+// userModerate makes the action of a command that switches something on or off
+// for an account.
+func userModerate(set func(*server.Admin, context.Context, server.Moderation) error, on bool) cli.ActionFunc {
+	return func(ctx context.Context, cmd *cli.Command) error {
+		name, err := oneArg(cmd)
+		if err != nil {
+			return err
+		}
+		return withAdmin(ctx, cmd, func(a *server.Admin) error {
+			return set(a, ctx, server.Moderation{Name: name, On: on})
+		})
+	}
 }
 
 func userDeactivate(ctx context.Context, cmd *cli.Command) error {

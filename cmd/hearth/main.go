@@ -35,7 +35,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
-	return &cli.Command{
+	app := &cli.Command{
 		Name:           "hearth",
 		Usage:          "a Matrix homeserver",
 		Description:    "Without a command, hearth serves: on ./homeserver.toml, or on built-in defaults where there is no such file.",
@@ -56,6 +56,19 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 			{Name: "restore", Usage: "make the backup FILE the database", ArgsUsage: "FILE", Action: restore},
 			{Name: "version", Usage: "print the version", Action: version},
 		},
+	}
+	reportUsageOnce(app)
+	return app
+}
+
+// reportUsageOnce leaves it to run to print what is wrong with the flags of a
+// command, one line as of every other error: the help would hide it.
+func reportUsageOnce(cmd *cli.Command) {
+	cmd.OnUsageError = func(_ context.Context, cmd *cli.Command, err error, _ bool) error {
+		return fmt.Errorf("%w; see %s --help", err, cmd.FullName())
+	}
+	for _, sub := range cmd.Commands {
+		reportUsageOnce(sub)
 	}
 }
 

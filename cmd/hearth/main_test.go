@@ -301,8 +301,10 @@ func TestBadStarts(t *testing.T) {
 			[]string{"server.nmae", "HEARTH_TO_DEVICE_SYNC_BATCH", "registration.mode", "log.level"}},
 		{"no file", nil, []string{"--config", filepath.Join(dir, "none.toml")}, []string{"none.toml"}},
 		{"check", nil, []string{"check", "--config", bad}, []string{"server.nmae"}},
-		{"unknown flag", nil, []string{"--frobnicate"}, []string{"frobnicate"}},
+		{"unknown flag", nil, []string{"--frobnicate"}, []string{"hearth: flag provided but not defined: -frobnicate; see hearth --help\n"}},
+		{"unknown flag of a command", nil, []string{"user", "list", "--x"}, []string{"hearth: flag provided but not defined: -x; see hearth user list --help\n"}},
 		{"unknown command", nil, []string{"sreve"}, []string{"sreve"}},
+		{"unknown subcommand", nil, []string{"user", "frob"}, []string{"hearth: hearth user has no command \"frob\"; see hearth user --help\n"}},
 		{"argument", nil, []string{"serve", "now"}, []string{"now"}},
 		{"address", nil, []string{"--listen", "nowhere"}, []string{"listen.client"}},
 		{"no data", nil, []string{"user", "list"}, []string{"no server has used"}},
@@ -314,6 +316,9 @@ func TestBadStarts(t *testing.T) {
 			stdout, stderr, code := hearth(t, dir, tt.env, "", tt.args...)
 			if code != 1 {
 				t.Errorf("exit code %d", code)
+			}
+			if strings.Count(stderr, "hearth: ") != 1 || stdout != "" {
+				t.Errorf("said more than once what is wrong: %s%s", stdout, stderr)
 			}
 			for _, want := range tt.want {
 				if !strings.Contains(stderr, want) {
@@ -387,6 +392,29 @@ func TestAccounts(t *testing.T) {
 	if got := login("some password"); got != 403 {
 		t.Errorf("log in with the old password: %d", got)
 	}
+	state := func(want string) {
+		t.Helper()
+		if got := ok("", "user", "list"); !regexp.MustCompile(`(?m)^@bob:localhost +` + want + `  +\d`).MatchString(got) {
+			t.Errorf("want %q in %s", want, got)
+		}
+	}
+	ok("", "user", "lock", "bob")
+	state("user, locked")
+	if got := login("another password"); got != 401 {
+		t.Errorf("log in to a locked account: %d", got)
+	}
+	ok("", "user", "suspend", "@bob:localhost")
+	state("user, locked, suspended")
+	ok("", "user", "unlock", "bob")
+	state("user, suspended")
+	if got := login("another password"); got != 200 {
+		t.Errorf("log in to an unlocked account: %d", got)
+	}
+	ok("", "user", "unsuspend", "bob")
+	state("user")
+	if _, stderr, code := hearth(t, dir, nil, "", "user", "lock", "nobody"); code != 1 || stderr != "hearth: there is no user @nobody:localhost\n" {
+		t.Errorf("lock nobody: %d %s", code, stderr)
+	}
 	ok("", "user", "deactivate", "bob")
 	if got := login("another password"); got == 200 {
 		t.Error("logged in to a deactivated account")
@@ -402,7 +430,7 @@ func TestAccounts(t *testing.T) {
 	if got := ok("", "user", "list"); !regexp.MustCompile(`@bob:localhost +deactivated`).MatchString(got) {
 		t.Errorf("got %s", got)
 	}
-	if _, stderr, code := hearth(t, dir, nil, "", "token", "revoke", "welcome"); code != 1 || !strings.Contains(stderr, "not found") {
+	if _, stderr, code := hearth(t, dir, nil, "", "token", "revoke", "welcome"); code != 1 || stderr != "hearth: there is no such registration token; see hearth token list\n" {
 		t.Errorf("revoked twice: %d %s", code, stderr)
 	}
 }
@@ -430,12 +458,20 @@ func TestBackupAndRestore(t *testing.T) {
 	if got := run(0, "check"); !strings.Contains(got, "data: good") {
 		t.Errorf("check: %s", got)
 	}
-	if got := run(1, "restore", "saved.db"); !strings.Contains(got, "in use") {
+	if got := run(1, "restore", "saved.db"); !strings.HasSuffix(got, fmt.Sprintf("the data directory is in use: hearth-data, by process %d\n", p.cmd.Process.Pid)) {
 		t.Errorf("restore under a running server: %s", got)
 	}
 	stop(t, p)
 	if got := run(1, "restore", "homeserver.toml"); !strings.Contains(got, "homeserver.toml") {
 		t.Errorf("restore of nothing: %s", got)
+	}
+	for name, want := range wrongBackups(t, dir) {
+		if got := run(1, "restore", name); !strings.Contains(got, filepath.Join(dir, name)) || !strings.Contains(got, want) {
+			t.Errorf("restore of %s: %s; want its path and %q", name, got, want)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "hearth-data", "*.restoring*")); len(left) > 0 || err != nil {
+		t.Errorf("refused backups leave %v, %v", left, err)
 	}
 	run(0, "restore", "saved.db")
 	if got := run(0, "user", "list"); !strings.Contains(got, "@alice:") || strings.Contains(got, "@bob:") {
@@ -447,6 +483,32 @@ func TestBackupAndRestore(t *testing.T) {
 	run(0, "backup", "offline.db")
 	damage(t, filepath.Join(dir, "hearth-data", "hearth.db"))
 	run(1, "check")
+}
+
+// wrongBackups makes files in dir that are no backups, with what is said of each.
+func wrongBackups(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	good, err := os.ReadFile(filepath.Join(dir, "saved.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := bytes.Clone(good)
+	copy(foreign[68:72], "else") // the application ID in the header of an SQLite file
+	for name, content := range map[string][]byte{
+		"text.db": []byte(strings.Repeat("not a database ", 100)), "empty.db": nil, "half.db": good[:len(good)/2], "foreign.db": foreign,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "directory.db"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{
+		"text.db": "cannot be restored: file is not a database", "empty.db": "not a database of this program",
+		"half.db": "cannot be restored", "foreign.db": "not a database of this program",
+		"directory.db": "is not a file", "none.db": "no such file",
+	}
 }
 
 // damage overwrites the middle of a file.

@@ -173,3 +173,26 @@ func (a *Accounts) DeleteDevices(ctx context.Context, user int64, ids []matrix.D
 		return nil
 	})
 }
+
+// SetLocked locks or unlocks an account, for the administrator: while locked it
+// may only log out, and its sessions are kept. An unknown or deactivated
+// account is [storage.ErrNotFound]. Client-Server API, "Account locking".
+func (a *Accounts) SetLocked(ctx context.Context, user matrix.UserID, locked bool) error {
+	return a.moderate(ctx, user, func(tx *storage.Tx, num int64) error { return tx.LockUser(num, locked) })
+}
+
+// SetSuspended suspends an account or ends that, as SetLocked.
+// Client-Server API, "Account suspension".
+func (a *Accounts) SetSuspended(ctx context.Context, user matrix.UserID, suspended bool) error {
+	return a.moderate(ctx, user, func(tx *storage.Tx, num int64) error { return tx.SuspendUser(num, suspended) })
+}
+
+func (a *Accounts) moderate(ctx context.Context, user matrix.UserID, change func(*storage.Tx, int64) error) error {
+	return a.store.Write(ctx, "moderate user", func(tx *storage.Tx) error {
+		u, err := tx.UserByID(user)
+		if err != nil {
+			return err
+		}
+		return change(tx, u.Num)
+	})
+}
