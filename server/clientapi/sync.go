@@ -3,11 +3,16 @@ package clientapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"hearth/server/syncer"
+	"hearth/server/view"
 	"hearth/server/web"
 	"hearth/storage"
 	"hearth/storage/matrix"
@@ -19,12 +24,16 @@ const maxFilterID = 255
 // getSync serves GET /_matrix/client/v3/sync.
 // Client-Server API, "Syncing".
 func (a *API) getSync(ctx context.Context, c *web.Call, _ web.NoBody) (syncer.Response, error) {
-	r := syncer.Request{UserNum: c.UserNum, DeviceNum: c.DeviceNum, Since: c.Query.Get("since"), Closing: c.Closing}
-	var err, err1, err2 error
-	r.FullState, err = queryBool(c, "full_state")
-	_, err1 = queryBool(c, "use_state_after") // of rooms, which this server has none of yet
-	r.Timeout, err2 = queryMillis(c, "timeout")
-	if err := errors.Join(err, err1, err2, checkPresence(c.Query.Get("set_presence")), a.checkFilter(ctx, c)); err != nil {
+	r := syncer.Request{
+		User: c.User, UserNum: c.UserNum, DeviceNum: c.DeviceNum,
+		Since: c.Query.Get("since"), Closing: c.Closing,
+	}
+	var err [4]error
+	r.FullState, err[0] = queryBool(c, "full_state")
+	r.StateAfter, err[1] = queryBool(c, "use_state_after")
+	r.Timeout, err[2] = queryMillis(c, "timeout")
+	r.Filter, err[3] = a.syncFilter(ctx, c)
+	if err := errors.Join(append(err[:], checkPresence(c.Query.Get("set_presence")))...); err != nil {
 		return syncer.Response{}, err
 	}
 	return a.Syncer.Sync(ctx, r)
@@ -39,31 +48,38 @@ func checkPresence(s string) error {
 	return matrix.Errorf(matrix.InvalidParam, "set_presence is neither online, offline nor unavailable")
 }
 
-// checkFilter checks the filter, which is either JSON or the ID of one that the
-// user uploaded. Nothing that this server tells yet can be filtered.
-// Client-Server API, "Filtering".
-func (a *API) checkFilter(ctx context.Context, c *web.Call) error {
+// syncFilter reads the filter, which is either JSON or the ID of one that the
+// user uploaded. Client-Server API, "Filtering".
+func (a *API) syncFilter(ctx context.Context, c *web.Call) (view.Filter, error) {
 	filter := c.Query.Get("filter")
 	switch {
 	case filter == "":
-		return nil
+		return view.Filter{}, nil
 	case strings.HasPrefix(filter, "{"):
 		var in filterRequest
 		if err := web.Decode([]byte(filter), false, &in); err != nil {
-			return matrix.Errorf(matrix.InvalidParam, "the filter is not valid: %s", err)
+			return view.Filter{}, matrix.Errorf(matrix.InvalidParam, "the filter is not valid: %s", err)
 		}
-		return nil
+		return in.filter, nil
 	case len(filter) > maxFilterID:
-		return matrix.Errorf(matrix.InvalidParam, "there is no such filter")
+		return view.Filter{}, matrix.Errorf(matrix.InvalidParam, "there is no such filter")
 	}
-	err := a.Store.Read(ctx, "filter", func(rx *storage.Rx) error {
-		_, err := rx.Filter(c.UserNum, filter)
+	var raw jsontext.Value
+	err := a.Store.Read(ctx, "filter", func(rx *storage.Rx) (err error) {
+		raw, err = rx.Filter(c.UserNum, filter)
 		return err
 	})
 	if errors.Is(err, storage.ErrNotFound) {
-		return matrix.Errorf(matrix.InvalidParam, "there is no such filter")
+		return view.Filter{}, matrix.Errorf(matrix.InvalidParam, "there is no such filter")
 	}
-	return err
+	if err != nil {
+		return view.Filter{}, err
+	}
+	var f view.Filter
+	if err := json.Unmarshal(raw, &f); err != nil { // it was checked when it was uploaded
+		return view.Filter{}, fmt.Errorf("stored filter: %w", err)
+	}
+	return f, nil
 }
 
 // queryBool reads a parameter that is true, false or absent.

@@ -1,6 +1,7 @@
 package syncer
 
 import (
+	"errors"
 	"slices"
 
 	"hearth/storage"
@@ -52,7 +53,11 @@ func (b *builder) stateAt(room storage.Room, pos int64) (storage.StateNum, error
 	if pos >= room.LatestPos {
 		return room.State, nil
 	}
-	return b.rx.CurrentStateAt(room.Num, pos)
+	state, err := b.rx.CurrentStateAt(room.Num, pos)
+	if errors.Is(err, storage.ErrNotFound) {
+		return 0, nil // before the room had any
+	}
+	return state, err
 }
 
 // changes is what moved the state between the client's token and upto, which a
