@@ -154,7 +154,7 @@ func (s *Server) openSites(ctx context.Context, now func() time.Time) error {
 	}
 	api := clientapi.New(clientapi.Deps{
 		Store: s.store, Accounts: s.accounts, Inbox: s.inbox, Outbox: s.outbox,
-		Syncer:  syncer.New(s.store, s.inbox, s.log, syncer.Options{}),
+		Syncer:  syncer.New(s.store, s.inbox, s.log, syncer.Options{TempDir: s.cfg.Server.DataDir}),
 		Rooms:   room.New(s.store, s.keys.Signer, room.Options{}, s.log),
 		Options: clientOptions(s.cfg),
 		Log:     s.log,

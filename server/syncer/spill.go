@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 )
 
 const (
@@ -13,6 +15,7 @@ const (
 	spillAt = 256 << 10
 	// spillPiece is how much is written to the file at once, once there is one.
 	spillPiece = 64 << 10
+	spillName  = "hearth-sync-"
 )
 
 // spill takes an answer while it is encoded: the beginning in memory, the whole
@@ -51,7 +54,7 @@ func (s *spill) Len() int64 { return s.n }
 
 func (s *spill) flush() error {
 	if s.file == nil {
-		f, err := os.CreateTemp(s.dir, "hearth-sync-*")
+		f, err := os.CreateTemp(s.dir, spillName+"*")
 		if err != nil {
 			return fmt.Errorf("long answer: %w", err)
 		}
@@ -96,4 +99,18 @@ func (s *spill) Close() error {
 		_ = os.Remove(f.Name())
 	}
 	return nil
+}
+
+// removeSpills removes what a process left in its directory when it was killed,
+// on systems where an open file keeps its name.
+func removeSpills(dir string) {
+	if dir == "" {
+		return // shared with others
+	}
+	entries, _ := os.ReadDir(dir) // a directory that cannot be read fails elsewhere
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), spillName) {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
 }

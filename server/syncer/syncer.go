@@ -20,7 +20,9 @@ import (
 type Options struct {
 	MaxTimeout time.Duration // longest wait of a poll; 0: 3 minutes
 	MaxPolls   int           // polls of one device that may wait at once; 0: 8
-	TempDir    string        // where long answers wait for slow clients; "": where the system has such files
+	// TempDir is where long answers wait for slow clients; what a crash left
+	// there is removed. "": where the system has such files, which may be memory.
+	TempDir string
 }
 
 // Syncer answers /sync.
@@ -41,6 +43,7 @@ func New(s *storage.Store, b *inbox.Inbox, log *zap.Logger, opt Options) *Syncer
 	if opt.MaxPolls <= 0 {
 		opt.MaxPolls = 8
 	}
+	removeSpills(opt.TempDir)
 	var nonce [4]byte
 	_, _ = rand.Read(nonce[:]) // never fails: crypto/rand ends the process instead
 	return &Syncer{

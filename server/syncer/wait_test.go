@@ -1,0 +1,260 @@
+package syncer
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"hearth/federation/room"
+	"hearth/storage"
+	"hearth/storage/inbox"
+)
+
+// poll waits for news in the background, up to a minute of the bubble's clock.
+func (p *person) poll(filter string) <-chan told {
+	done := make(chan told, 1)
+	r := p.request(filter)
+	waiting(&r)
+	go func() {
+		resp, err := p.w.syncer.Sync(p.w.t.Context(), r)
+		if err != nil {
+			p.w.t.Error(err)
+			close(done)
+			return
+		}
+		done <- p.read(resp)
+	}()
+	return done
+}
+
+// Everything that there is to tell of rooms ends a wait at once.
+func TestRoomNewsEndWait(t *testing.T) {
+	for what, do := range map[string]func(w *world, alice, bob *person, r storage.Room){
+		"message":      func(_ *world, alice, _ *person, r storage.Room) { alice.say(r, "1") },
+		"state":        func(_ *world, alice, _ *person, r storage.Room) { alice.set(r, "m.room.name", "", `{"name":"N"}`) },
+		"kicked":       func(_ *world, alice, bob *person, r storage.Room) { alice.act(r, "kick", bob) },
+		"invited":      func(_ *world, alice, bob *person, _ storage.Room) { alice.act(alice.public(), "invite", bob) },
+		"joined":       func(_ *world, alice, bob *person, _ storage.Room) { bob.act(alice.public(), "join", nil) },
+		"account data": func(w *world, _, bob *person, r storage.Room) { w.put(bob, storage.AccountData{Room: r.ID, Type: "x"}) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				alice, bob := w.person("alice"), w.person("bob")
+				r := alice.public()
+				bob.act(r, "join", nil)
+				bob.sync("")
+				began := time.Now()
+				done := bob.poll("")
+				synctest.Wait()
+				do(w, alice, bob, r)
+				got := <-done
+				if took := time.Since(began); took != 0 {
+					t.Errorf("it took %v", took)
+				}
+				if got.rooms() != 1 {
+					t.Errorf("got %s", got.raw)
+				}
+			})
+		})
+	}
+}
+
+func (w *world) put(p *person, d storage.AccountData) {
+	w.t.Helper()
+	d.Content = []byte(`{}`)
+	w.write(func(tx *storage.Tx) error {
+		_, err := tx.SetAccountData(p.num, d, storage.AccountDataLimits{})
+		return err
+	})
+}
+
+// A room that is joined without the client being told, because of its filter,
+// is followed all the same; one that was left is not.
+func TestFollowsRooms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		alice, bob := w.person("alice"), w.person("bob")
+		r, hidden := alice.public(), alice.public()
+		bob.act(hidden, "join", nil)
+		filter := fmt.Sprintf(`{"room":{"not_rooms":[%q]}}`, hidden.ID)
+		bob.sync(filter)
+		reads := w.reads()
+		done := bob.poll(filter)
+		synctest.Wait()
+		alice.say(hidden, "1") // wakes nobody
+		synctest.Wait()
+		if n := w.reads() - reads; n != 2 { // one to answer, one to find the rooms
+			t.Errorf("%d reads, want 2", n)
+		}
+		bob.act(hidden, "leave", nil) // wakes, and tells nothing
+		synctest.Wait()
+		bob.act(r, "join", nil)
+		if got := <-done; len(got.Rooms.Join) != 1 {
+			t.Errorf("got %s", got.raw)
+		}
+	})
+}
+
+func (w *world) reads() int64 { return w.store.Stats().Reads }
+
+// News that the filter hides does not end a wait, and is read once: each wake
+// looks only at what came since the one before.
+func TestHiddenNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		alice, bob := w.person("alice"), w.person("bob")
+		r := alice.public()
+		bob.act(r, "join", nil)
+		bob.sync("")
+		since := bob.since
+		began := time.Now()
+		const filter = `{"room":{"timeline":{"types":["x.rare"]}}}`
+		done := bob.poll(filter)
+		synctest.Wait()
+		reads := w.reads()
+		const n = 50
+		for i := range n {
+			alice.say(r, fmt.Sprint(i))
+			synctest.Wait()
+		}
+		if got := w.reads() - reads; got != n {
+			t.Errorf("%d reads for %d events", got, n)
+		}
+		got := <-done
+		if took := time.Since(began); took != time.Minute || got.rooms() != 0 {
+			t.Errorf("took %v, told %s", took, got.raw)
+		}
+		bob.since = got.Next
+		only(t, bob.sync(""), 0, 0, 0, 0) // the position is behind what was hidden
+		// The answer is the same as without waiting.
+		bob.since = since
+		only(t, bob.sync(filter), 0, 0, 0, 0)
+	})
+}
+
+// A response whose to-device part was cut tells nothing of rooms, and the
+// events come with a later one.
+func TestKeysBeforeEvents(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	box := inbox.New(w.store, inbox.Options{SyncBatch: 2}, w.syncer.log)
+	w.syncer = New(w.store, box, w.syncer.log, Options{})
+	alice, bob := w.person("alice"), w.person("bob")
+	r := alice.public()
+	bob.act(r, "join", nil)
+	bob.sync("")
+	for range 3 {
+		w.write(func(tx *storage.Tx) error {
+			return box.Enqueue(tx, alice.id, "x.key", inbox.Messages{bob.id: {"PHONE": []byte(`{}`)}})
+		})
+	}
+	alice.say(r, "1")
+	if got := bob.sync(""); got.rooms() != 0 || strings.Contains(got.raw, `"rooms"`) {
+		t.Errorf("a cut response told %s", got.raw)
+	}
+	got := bob.sync("")
+	want(t, "timeline", got.Rooms.Join[r.ID].timeline(), "message=1")
+}
+
+// A token that is not trusted starts anew: every room whole, and with a gap,
+// as what the client has may be of another history.
+func TestUntrustedToken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice := w.person("alice")
+	r := alice.public()
+	alice.sync("")
+	tok, err := ParseToken(alice.since)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok.Epoch++
+	alice.since = tok.String()
+	got := alice.sync(`{"room":{"timeline":{"limit":50}}}`).Rooms.Join[r.ID]
+	if !got.Timeline.Limited || len(got.Timeline.Events) != 6 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// A long answer goes through a file, whose place is free again afterwards, and
+// the snapshot it was read from has ended before it is written.
+func TestLongAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice := w.person("alice")
+	r := alice.public()
+	const n = 600
+	w.write(func(tx *storage.Tx) error {
+		for i := range n {
+			key := fmt.Sprint(i)
+			content := fmt.Sprintf(`{"n":%d,"pad":%q}`, i+1, strings.Repeat("x", 2000))
+			if _, err := w.rooms.Send(tx, r, room.Draft{Type: "x.big", StateKey: &key, Sender: alice.id, Content: []byte(content)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	resp, err := w.syncer.Sync(t.Context(), alice.request(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.rooms.file == nil {
+		t.Fatal("it did not go through a file")
+	}
+	if held := resp.rooms.buf.Cap(); held > spillAt {
+		t.Errorf("%d bytes are still in memory", held)
+	}
+	alice.say(r, "afterwards") // a snapshot that is still open would not mind, but the pool would
+	got := alice.read(resp).Rooms.Join[r.ID]
+	if len(got.State.Events)+len(got.Timeline.Events) != n+6 {
+		t.Errorf("got %d events of state and %d of the timeline", len(got.State.Events), len(got.Timeline.Events))
+	}
+	left, err := os.ReadDir(w.temp)
+	if err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// What a killed process left is removed; nothing else is.
+func TestRemoveSpills(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{spillName + "1", "hearth.db"} {
+		if err := os.WriteFile(dir+"/"+name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	removeSpills(dir)
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != "hearth.db" {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// The file gives back exactly what was written, however it was.
+func TestSpill(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{0, 1, spillAt, spillAt + 1, 3*spillAt + 5} {
+		s := &spill{dir: t.TempDir()}
+		text := bytes.Repeat([]byte("0123456789"), n/10+1)[:n]
+		for rest := text; len(rest) > 0; {
+			part := rest[:min(len(rest), 70001)]
+			rest = rest[len(part):]
+			s.text(string(part[:len(part)/2]))
+			if _, err := s.Write(part[len(part)/2:]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var got bytes.Buffer
+		if _, err := s.WriteTo(&got); err != nil || !bytes.Equal(got.Bytes(), text) || s.Len() != int64(n) {
+			t.Errorf("%d bytes: got %d, counted %d, %v", n, got.Len(), s.Len(), err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
