@@ -2,6 +2,7 @@ package testserver
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -27,7 +28,9 @@ type Sync struct {
 	ToDevice  struct {
 		Events []Event `json:"events"`
 	} `json:"to_device"`
-	Raw map[string]jsontext.Value `json:"-"` // every top-level field
+	Rooms       SyncRooms                 `json:"rooms"`
+	AccountData RoomEvents                `json:"account_data"`
+	Raw         map[string]jsontext.Value `json:"-"` // every top-level field
 
 	tb testing.TB
 }
@@ -45,9 +48,20 @@ func (c *Client) Poll() *Sync {
 	return c.syncOn(30 * time.Second)
 }
 
+// SyncWith is Sync with further parameters, such as filter.
+func (c *Client) SyncWith(query url.Values) *Sync {
+	c.site.tb.Helper()
+	return c.syncWith(0, query)
+}
+
 func (c *Client) syncOn(wait time.Duration) *Sync {
 	c.site.tb.Helper()
-	s, err := c.SyncFrom(c.site.tb.Context(), c.since, wait)
+	return c.syncWith(wait, nil)
+}
+
+func (c *Client) syncWith(wait time.Duration, query url.Values) *Sync {
+	c.site.tb.Helper()
+	s, err := c.syncFrom(c.site.tb.Context(), c.since, wait, query)
 	if err != nil {
 		c.site.tb.Fatalf("sync: %v", err)
 	}
@@ -65,7 +79,12 @@ func (c *Client) Rewind(since string) { c.since = since }
 // token alone. A status other than 200 is an error, a [*matrix.Error] where
 // the server named a code.
 func (c *Client) SyncFrom(ctx context.Context, since string, wait time.Duration) (*Sync, error) {
+	return c.syncFrom(ctx, since, wait, nil)
+}
+
+func (c *Client) syncFrom(ctx context.Context, since string, wait time.Duration, query url.Values) (*Sync, error) {
 	q := url.Values{"timeout": {strconv.FormatInt(wait.Milliseconds(), 10)}}
+	maps.Copy(q, query)
 	if since != "" {
 		q.Set("since", since)
 	}
