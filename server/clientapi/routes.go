@@ -53,6 +53,7 @@ func (a *API) Routes() []web.Route {
 	routes = append(routes, a.accountDataRoutes()...)
 	routes = append(routes, a.moderationRoutes()...)
 	routes = append(routes, a.roomWriteRoutes()...)
+	routes = append(routes, a.roomReadRoutes()...)
 	if a.Accounts.SharedSecretSet() {
 		routes = append(routes,
 			web.Route{Method: "GET", Path: "/_synapse/admin/v1/register", Handler: web.Public(a.getNonce)},

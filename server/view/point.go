@@ -10,10 +10,10 @@ import (
 
 // The values of m.room.history_visibility.
 const (
-	visibleToWorld   = "world_readable"
-	visibleShared    = "shared"
-	visibleToInvited = "invited"
-	visibleToJoined  = "joined"
+	visibleToWorld = "world_readable"
+	visibleShared  = "shared"
+	visibleInvited = "invited"
+	visibleJoined  = "joined"
 )
 
 // point is what visibility needs of one snapshot of a room's state: which events
@@ -152,7 +152,7 @@ func visibilityOf(e storage.Event) string {
 	}
 	if e.DecodeContent(&c) == nil {
 		switch c.Visibility {
-		case visibleToWorld, visibleToInvited, visibleToJoined:
+		case visibleToWorld, visibleInvited, visibleJoined:
 			return c.Visibility
 		}
 	}

@@ -168,3 +168,51 @@ func (v *Viewer) MembersAt(e storage.Event, users []matrix.UserID) ([]storage.Ev
 	}
 	return v.rx.EventsByNum(found)
 }
+
+// StateAt lists the state of the room at a place that the user paged to, of these
+// types, or of all if none are named. It is [ErrHidden] where they may not see
+// the event before that place. A place after their leaving means their leaving.
+func (v *Viewer) StateAt(r *Room, at Token, types ...string) ([]storage.Event, error) {
+	s, err := v.stayIn(r.Num)
+	if err != nil {
+		return nil, err
+	}
+	if at.InStream() && at.Before > min(v.rx.Pos(), s.until()) {
+		return v.State(r, types...)
+	}
+	last, err := v.lastBefore(r, at)
+	if err != nil {
+		return nil, err
+	}
+	if may, err := v.CanSee([]storage.Event{last}); err != nil {
+		return nil, err
+	} else if !may[0] {
+		return nil, ErrHidden
+	}
+	if !at.InStream() {
+		return v.StateAfter(last, types...)
+	}
+	state, err := v.rx.CurrentStateAt(r.Num, at.Before-1)
+	if err != nil {
+		return nil, fmt.Errorf("state at a place: %w", err)
+	}
+	return v.StateIn(state, types...)
+}
+
+// lastBefore is the last event before a place; [ErrHidden] if there is none.
+func (v *Viewer) lastBefore(r *Room, at Token) (storage.Event, error) {
+	var events []storage.Event
+	var err error
+	if at.InStream() {
+		events, _, err = v.rx.RoomNews(r.Num, 0, at.Before-1, 1)
+	} else {
+		events, _, err = v.rx.Timeline(r.Num, storage.Cursor(at), true, 1)
+	}
+	switch {
+	case err != nil:
+		return storage.Event{}, err
+	case len(events) == 0:
+		return storage.Event{}, ErrHidden
+	}
+	return events[0], nil
+}

@@ -97,7 +97,7 @@ func ParseToken(s string, sync func(string) (int64, error)) (Token, error) {
 		}
 		b = b[size:]
 	}
-	if len(b) != 0 || t.Before < 0 || t.Depth < 0 || t == (Token{}) {
+	if len(b) != 0 || t.Before < 0 || t.Depth < 0 || t.Depth == 0 && (t.Pos != 0 || t.Before == 0) {
 		return Token{}, errToken
 	}
 	return t, nil

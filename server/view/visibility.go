@@ -70,7 +70,7 @@ func (v *Viewer) CanSee(events []storage.Event) ([]bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		may[i] = v.allows(e, s, own)
+		may[i] = v.allows(e, s, own && s.membership != "")
 	}
 	return may, nil
 }
@@ -81,7 +81,7 @@ func (v *Viewer) CanSee(events []storage.Event) ([]bool, error) {
 //
 // A user who is not in the room any more sees nothing received after they left,
 // also where it lies beside their leaving in the graph, so that the state at it
-// still has them joined.
+// still has them joined. Who was only ever invited sees no more than that.
 func (v *Viewer) allows(e storage.Event, s stay, own bool) bool {
 	before := v.points[e.StateBefore]
 	after := before.after(v, e)
@@ -98,8 +98,8 @@ func (v *Viewer) allows(e storage.Event, s stay, own bool) bool {
 			if within {
 				return true
 			}
-		case visibility == visibleToInvited:
-			if v.membership(p) == matrix.MembershipInvite && within {
+		case visibility == visibleInvited:
+			if v.membership(p) == matrix.MembershipInvite && (within || own) {
 				return true
 			}
 		}

@@ -1,0 +1,127 @@
+package clientapi
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+
+	"hearth/server/view"
+	"hearth/server/web"
+	"hearth/storage"
+	"hearth/storage/matrix"
+)
+
+type joinedRooms struct {
+	Rooms []matrix.RoomID `json:"joined_rooms"`
+}
+
+// getJoinedRooms serves GET /_matrix/client/v3/joined_rooms.
+func (a *API) getJoinedRooms(ctx context.Context, c *web.Call, _ web.NoBody) (joinedRooms, error) {
+	var out joinedRooms
+	err := a.Store.Read(ctx, "joined rooms", func(rx *storage.Rx) (err error) {
+		out.Rooms, err = rx.RoomsIn(c.User, matrix.MembershipJoin)
+		return err
+	})
+	return out, err
+}
+
+// profile is what a membership says of the user. What is no string is left out.
+type profile struct {
+	Name   string `json:"display_name,omitzero"`
+	Avatar string `json:"avatar_url,omitzero"`
+}
+
+// getJoinedMembers serves GET /_matrix/client/v3/rooms/{roomId}/joined_members.
+func (a *API) getJoinedMembers(ctx context.Context, c *web.Call, _ web.NoBody) (pieces, error) {
+	var out pieces
+	err := a.readRoom(ctx, c, func(r reading) error {
+		if !r.room.Joined() {
+			return matrix.Errorf(matrix.Forbidden, "you are not in this room")
+		}
+		members, err := r.rx.Members(r.room.Num, matrix.MembershipJoin, "", -1)
+		if err != nil {
+			return err
+		}
+		nums := make([]storage.EventNum, len(members))
+		for i, m := range members {
+			nums[i] = m.Event
+		}
+		events, err := r.rx.EventsByNum(nums)
+		if err != nil {
+			return err
+		}
+		for i, e := range events {
+			one, err := json.Marshal(profileOf(e))
+			if err != nil {
+				return err
+			}
+			before := ","
+			if i == 0 {
+				before = `{"joined":{`
+			}
+			out.text(before, string(members[i].User))
+			out.raw(":" + string(one))
+		}
+		out.raw("}}")
+		return nil
+	})
+	return out, err
+}
+
+func profileOf(member storage.Event) profile {
+	var c struct {
+		Name   any `json:"displayname"`
+		Avatar any `json:"avatar_url"`
+	}
+	if member.Num == 0 || member.DecodeContent(&c) != nil {
+		return profile{}
+	}
+	name, _ := c.Name.(string)
+	avatar, _ := c.Avatar.(string)
+	return profile{name, avatar}
+}
+
+// memberships are the values that members may be filtered by.
+var memberships = []string{
+	matrix.MembershipJoin, matrix.MembershipInvite, matrix.MembershipKnock, matrix.MembershipLeave, matrix.MembershipBan,
+}
+
+// getMembers serves GET /_matrix/client/v3/rooms/{roomId}/members.
+func (a *API) getMembers(ctx context.Context, c *web.Call, _ web.NoBody) (pieces, error) {
+	is, err := queryOneOf(c, "membership", memberships...)
+	not, err1 := queryOneOf(c, "not_membership", memberships...)
+	at, err2 := queryToken(c, "at")
+	if err := errors.Join(err, err1, err2); err != nil {
+		return pieces{}, err
+	}
+	wanted := func(e storage.Event) bool {
+		m := e.Membership()
+		return is == "" && not == "" || m == is || not != "" && m != not
+	}
+	var out pieces
+	err = a.readRoom(ctx, c, func(r reading) error {
+		members, err := r.members(at)
+		if err != nil {
+			return hidden(err)
+		}
+		members = slices.DeleteFunc(members, func(e storage.Event) bool { return e.Num == 0 || !wanted(e) })
+		events, err := r.view.ClientEvents(members, withRoom)
+		if err != nil {
+			return err
+		}
+		out.array(`{"chunk":`, events)
+		out.raw("}")
+		return nil
+	})
+	return out, err
+}
+
+// members lists the room's memberships, as of a place or as the caller may read them.
+func (r reading) members(at *view.Token) ([]storage.Event, error) {
+	if at != nil {
+		return r.view.StateAt(r.room, *at, matrix.TypeMember)
+	}
+	return r.view.State(r.room, matrix.TypeMember)
+}

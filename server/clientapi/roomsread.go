@@ -1,0 +1,188 @@
+package clientapi
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"hearth/server/syncer"
+	"hearth/server/view"
+	"hearth/server/web"
+	"hearth/storage"
+	"hearth/storage/matrix"
+)
+
+// roomReadRoutes are the endpoints that read rooms.
+func (a *API) roomReadRoutes() []web.Route {
+	v1, v3 := "/_matrix/client/v1", "/_matrix/client/v3"
+	room := v3 + "/rooms/{roomId}"
+	return []web.Route{
+		{Method: "GET", Path: v3 + "/joined_rooms", Handler: authed(a, a.getJoinedRooms)},
+		{Method: "GET", Path: room + "/joined_members", Handler: authed(a, a.getJoinedMembers)},
+		{Method: "GET", Path: room + "/members", Handler: authed(a, a.getMembers)},
+		{Method: "GET", Path: room + "/state", Handler: authed(a, a.getState)},
+		// With an empty state key the last slash may be left out.
+		{Method: "GET", Path: room + "/state/{eventType}", Handler: authed(a, a.getStateEvent)},
+		{Method: "GET", Path: room + "/state/{eventType}/", Handler: authed(a, a.getStateEvent)},
+		{Method: "GET", Path: room + "/state/{eventType}/{stateKey}", Handler: authed(a, a.getStateEvent)},
+		{Method: "GET", Path: room + "/event/{eventId}", Handler: authed(a, a.getRoomEvent)},
+		{Method: "GET", Path: room + "/context/{eventId}", Handler: authed(a, a.getContext)},
+		{Method: "GET", Path: room + "/messages", Handler: authed(a, a.getMessages)},
+		{Method: "GET", Path: room + "/initialSync", Handler: authed(a, a.getRoomInitialSync)},
+		{Method: "GET", Path: v1 + "/rooms/{roomId}/timestamp_to_event", Handler: authed(a, a.getTimestampToEvent)},
+	}
+}
+
+// reading is one look at a room: the snapshot, the caller's view, and the room
+// as far as the caller may read it.
+type reading struct {
+	rx   *storage.Rx
+	view *view.Viewer
+	room *view.Room
+}
+
+// readRoom runs fn on the room of the path. A room that the caller may not read,
+// whether it exists or not, is M_FORBIDDEN.
+func (a *API) readRoom(ctx context.Context, c *web.Call, fn func(reading) error) error {
+	id, err := roomVar(c)
+	if err != nil {
+		return err
+	}
+	return a.Store.Read(ctx, "read room", func(rx *storage.Rx) error {
+		r := reading{rx: rx, view: viewer(rx, c)}
+		var err error
+		if r.room, err = r.view.Room(id); err != nil {
+			return hidden(err)
+		}
+		return fn(r)
+	})
+}
+
+// viewer is what the caller sees of a snapshot.
+func viewer(rx *storage.Rx, c *web.Call) *view.Viewer {
+	return view.New(rx, view.User{ID: c.User, Num: c.UserNum, Device: c.DeviceNum})
+}
+
+// hidden turns [view.ErrHidden] into the answer for rooms.
+func hidden(err error) error {
+	if errors.Is(err, view.ErrHidden) {
+		return matrix.Errorf(matrix.Forbidden, "you are not in this room, and were not when it was so")
+	}
+	return err
+}
+
+// queryToken reads a token to page with: one of ours, or one of /sync. An absent
+// one is nil.
+func queryToken(c *web.Call, name string) (*view.Token, error) {
+	s := c.Query.Get(name)
+	if s == "" {
+		return nil, nil
+	}
+	t, err := view.ParseToken(s, func(s string) (int64, error) {
+		t, err := syncer.ParseToken(s)
+		return t.Pos, err
+	})
+	if err != nil {
+		return nil, matrix.Errorf(matrix.InvalidParam, "%s is not a token of this server", name)
+	}
+	return &t, nil
+}
+
+// maxPage bounds how many events one page has, whatever is asked for.
+const maxPage = 1000
+
+// queryLimit reads how many events are asked for.
+func queryLimit(c *web.Call, usual int) (int, error) {
+	s := c.Query.Get("limit")
+	if s == "" {
+		return usual, nil
+	}
+	n, err := strconv.ParseUint(s, 10, 63)
+	if err != nil {
+		return 0, matrix.Errorf(matrix.InvalidParam, "limit is not a number of events")
+	}
+	return int(min(n, maxPage)), nil
+}
+
+// queryBackwards reads the required direction.
+func queryBackwards(c *web.Call) (bool, error) {
+	switch c.Query.Get("dir") {
+	case "b":
+		return true, nil
+	case "f":
+		return false, nil
+	case "":
+		return false, matrix.Errorf(matrix.MissingParam, "dir is missing")
+	}
+	return false, matrix.Errorf(matrix.InvalidParam, "dir is neither b nor f")
+}
+
+// queryFilter reads the filter of a page, JSON in a parameter.
+func queryFilter(c *web.Call) (view.RoomEventFilter, error) {
+	var f view.RoomEventFilter
+	if s := c.Query.Get("filter"); s != "" {
+		if err := web.Decode([]byte(s), false, &f); err != nil {
+			return f, matrix.Errorf(matrix.InvalidParam, "the filter is not valid: %s", err)
+		}
+	}
+	return f, nil
+}
+
+// queryOneOf reads a parameter that has one of a few values, or is absent.
+func queryOneOf(c *web.Call, name string, values ...string) (string, error) {
+	s := c.Query.Get(name)
+	if s == "" {
+		return "", nil
+	}
+	for _, v := range values {
+		if s == v {
+			return s, nil
+		}
+	}
+	return "", matrix.Errorf(matrix.InvalidParam, "%s has no such value", name)
+}
+
+// pieces is a response put together of JSON that is stored as it is sent.
+type pieces struct{ list []jsontext.Value }
+
+func (p *pieces) raw(s string) { p.list = append(p.list, jsontext.Value(s)) }
+
+// text adds a key, with whatever comes before it, and a string.
+func (p *pieces) text(key, s string) {
+	quoted, err := jsontext.AppendQuote([]byte(key), s)
+	if err != nil { // not of valid UTF-8, as nothing stored is
+		quoted = append([]byte(key), `""`...)
+	}
+	p.list = append(p.list, quoted)
+}
+
+// array adds a key, with whatever comes before it, and a list.
+func (p *pieces) array(key string, list []jsontext.Value) {
+	p.raw(key)
+	p.raw("[")
+	for i, v := range list {
+		if i > 0 {
+			p.raw(",")
+		}
+		p.list = append(p.list, v)
+	}
+	p.raw("]")
+}
+
+// WriteJSON implements [web.JSONWriter].
+func (p pieces) WriteJSON(w io.Writer) error {
+	b := bufio.NewWriterSize(w, 32<<10)
+	for _, v := range p.list {
+		if _, err := b.Write(v); err != nil {
+			return err
+		}
+	}
+	return b.Flush()
+}
+
+// withRoom is the format of events outside of /sync.
+var withRoom = view.Format{RoomID: true}
