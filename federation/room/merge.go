@@ -125,15 +125,36 @@ func (r *resolution) resolve() (merged, error) {
 		return merged{}, fmt.Errorf("resolve the state of %s: %w", r.room.ID, err)
 	}
 	m := merged{resolved: true, near: r.near, full: make([]storage.StateKeyed, 0, len(outcome))}
+	if err := r.number(outcome); err != nil {
+		return merged{}, fmt.Errorf("resolve the state of %s: %w", r.room.ID, err)
+	}
 	for k, id := range outcome {
-		num, ok := r.nums[id]
-		if !ok {
-			return merged{}, fmt.Errorf("resolve the state of %s: %s is in none of the states", r.room.ID, id)
-		}
-		m.full = append(m.full, storage.StateKeyed{Type: k.Type, StateKey: k.StateKey, Event: num})
+		m.full = append(m.full, storage.StateKeyed{Type: k.Type, StateKey: k.StateKey, Event: r.nums[id]})
 	}
 	slices.SortFunc(m.full, compareKeys)
 	return m, nil
+}
+
+// number finds the numbers of events that come from none of the states, but
+// from their auth chains.
+func (r *resolution) number(outcome rules.StateMap) error {
+	var unknown []matrix.EventID
+	for _, id := range outcome {
+		if _, ok := r.nums[id]; !ok {
+			unknown = append(unknown, id)
+		}
+	}
+	events, err := r.rx.Events(unknown)
+	if err != nil {
+		return err
+	}
+	for i, ev := range events {
+		if ev.Room != r.room.Num {
+			return fmt.Errorf("%s is not in the room", unknown[i])
+		}
+		r.nums[unknown[i]] = ev.Num
+	}
+	return nil
 }
 
 func compareKeys(a, b storage.StateKeyed) int {

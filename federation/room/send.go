@@ -44,9 +44,10 @@ func (r *Rooms) Send(tx *storage.Tx, room storage.Room, d Draft) (storage.Event,
 // build makes the event that a draft becomes after the given parents, and asks
 // the rules whether it is allowed in the state before it.
 func (r *Rooms) build(rx *storage.Rx, room storage.Room, state *view, parents []storage.Event, d Draft) (ev *matrix.Event, generation int64, err error) {
+	signer := r.signer()
 	t := matrix.Template{
 		RoomID: room.ID, Type: d.Type, StateKey: d.StateKey, Sender: d.Sender, Content: d.Content,
-		Redacts: d.Redacts, OriginServerTS: d.TS, EventID: newEventID(room.Version, rx.ServerName()),
+		Redacts: d.Redacts, OriginServerTS: d.TS, EventID: newEventID(room.Version, signer.Server),
 	}
 	if t.OriginServerTS == 0 {
 		t.OriginServerTS = rx.Now.UnixMilli()
@@ -66,7 +67,7 @@ func (r *Rooms) build(rx *storage.Rx, room storage.Room, state *view, parents []
 			t.Hashes[e.ID()] = e.ReferenceHash()
 		}
 	}
-	if ev, err = matrix.Build(room.Version, t, r.signer()); err != nil {
+	if ev, err = matrix.Build(room.Version, t, signer); err != nil {
 		return nil, 0, err
 	}
 	err = rules.Authorize(ev, state)
