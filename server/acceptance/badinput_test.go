@@ -23,6 +23,7 @@ type endpoint struct {
 	public       bool              // needs no access token
 	fields       []field           // of the body
 	params       []param           // of the query and the path
+	empty        map[string]string // what an empty path variable is answered where the path is another endpoint's then
 }
 
 // field is one key of a body.
@@ -51,6 +52,7 @@ const (
 	kindBool
 	kindObject
 	kindArray
+	kindAny // part of a content that may be anything
 )
 
 // Answers that the kernel gives before the endpoint sees anything.
@@ -98,6 +100,9 @@ func (e endpoint) attempts() []attempt {
 	}
 	for name := range e.vars {
 		for _, b := range badPathVariables {
+			if other, ok := e.empty[name]; ok && b.value == "" {
+				b.want = other
+			}
 			add(fmt.Sprintf("{%s}=%.60s", name, b.value), e.url("{"+name+"}", b.value), body, b.want)
 		}
 	}
@@ -200,7 +205,7 @@ func (f field) mutations(body string) []mutation {
 	all = append(all, mutation{"missing", without(body, f.at), f.absent})
 	add("null", "null", anything)
 	for k, raw := range map[kind]string{kindString: `"x"`, kindInt: "1", kindBool: "true", kindObject: "{}", kindArray: "[]"} {
-		if k != f.kind {
+		if k != f.kind && f.kind != kindAny {
 			add("wrong type "+raw, raw, badJSON)
 		}
 	}

@@ -40,7 +40,7 @@ const challenge = "401"
 // a row here fails TestEveryRouteHasBadInput.
 func endpoints(hs *testserver.Server) []endpoint {
 	alice := "@alice:" + string(hs.Name())
-	return slices.Concat(plainEndpoints(alice), accountEndpoints(), sessionEndpoints(alice), keyEndpoints(string(hs.Name())), moderationEndpoints(alice))
+	return slices.Concat(plainEndpoints(alice), accountEndpoints(), sessionEndpoints(alice), keyEndpoints(string(hs.Name())), moderationEndpoints(alice), roomWriteEndpoints(hs))
 }
 
 // plainEndpoints take no body.
@@ -303,6 +303,7 @@ func manyDevices(n int) string {
 func TestEveryRouteHasBadInput(t *testing.T) {
 	t.Parallel()
 	hs := testserver.New(t, testserver.Config(allEndpoints))
+	hs.Register("alice")
 	have := map[string]bool{}
 	for _, e := range endpoints(hs) {
 		have[e.method+" "+e.path] = true

@@ -24,13 +24,19 @@ type createRoomRequest struct {
 	Name         string             `json:"name"`
 	Topic        string             `json:"topic"`
 	Invite       []matrix.UserID    `json:"invite"`
-	Invite3PID   []jsontext.Value   `json:"invite_3pid"`
+	Invite3PID   []invite3PID       `json:"invite_3pid"`
 	Version      matrix.RoomVersion `json:"room_version"`
 	Creation     jsontext.Value     `json:"creation_content"`
 	InitialState []initialState     `json:"initial_state"`
 	Preset       string             `json:"preset"`
 	Direct       bool               `json:"is_direct"`
 	PowerLevels  jsontext.Value     `json:"power_level_content_override"`
+}
+
+// invite3PID names a person by an address.
+type invite3PID struct {
+	Medium  string `json:"medium"`
+	Address string `json:"address"`
 }
 
 type initialState struct {

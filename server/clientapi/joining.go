@@ -30,8 +30,12 @@ type thirdPartySigned struct {
 
 // Validate implements web.Validator.
 func (r joinRequest) Validate() error {
-	if t := r.ThirdParty; t != nil && (t.Sender == "" || t.User == "" || t.Token == "" || t.Signatures.Kind() != '{') {
+	switch t := r.ThirdParty; {
+	case t == nil:
+	case t.Sender == "" || t.User == "" || t.Token == "" || len(t.Signatures) == 0:
 		return matrix.Errorf(matrix.MissingParam, "third_party_signed needs sender, mxid, token and signatures")
+	case t.Signatures.Kind() != '{':
+		return matrix.Errorf(matrix.BadJSON, "signatures is not an object")
 	}
 	return nil
 }
