@@ -33,11 +33,20 @@ func (r *Ring) VerifyRequest(ctx context.Context, x remote.XMatrix, method, uri 
 	}
 	switch err := x.Verify(method, uri, r.store.ServerName(), body, pub); {
 	case errors.Is(err, matrix.ErrBadSignature):
+		r.askAnew(x.Origin)
 		return matrix.Errorf(matrix.Unauthorized, "The signature does not verify with key %s of %s", x.Key, x.Origin)
 	case err != nil:
 		return matrix.Errorf(matrix.BadJSON, "The request body is not JSON that can be signed")
 	}
 	return nil
+}
+
+// askAnew has a server asked for its keys, if that was not done shortly before:
+// one that was set up again may have another key under the same ID. Nobody
+// waits for the answer with the body of a request in memory. Who is the server
+// will repeat the request.
+func (r *Ring) askAnew(server matrix.ServerName) {
+	_, _ = r.start(r.directErrand(server), acquaintance) // there is nobody to tell
 }
 
 func (r *Ring) requestKey(ctx context.Context, x remote.XMatrix) ([]byte, error) {

@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -183,4 +184,77 @@ func TestBusyRequest(t *testing.T) {
 	if err := r.CheckRequest(t.Context(), x); err != nil {
 		t.Errorf("once there is place again: %v", err)
 	}
+}
+
+// landed waits until nothing is being fetched.
+func landed(r *Ring) {
+	for running := 1; running > 0; {
+		r.fetches.mu.Lock()
+		running = len(r.fetches.running)
+		r.fetches.mu.Unlock()
+		runtime.Gosched()
+	}
+}
+
+// A server that was set up again has another key under the same ID. It is
+// asked, and then its requests count and those with the old key do not. A
+// signature that is wrong is no way to have it asked all the time.
+func TestRequestAfterReinstallation(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	p := newPeer(c, "peer.test")
+	r := openRing(t, c, newNetwork(p))
+	verify := func(key ed25519.PrivateKey) error {
+		x := signedRequest(t, p.name, us, "ed25519:1", key, "GET", "/", "")
+		err := r.VerifyRequest(t.Context(), x, "GET", "/", nil)
+		landed(r)
+		return err
+	}
+	old := p.keys["ed25519:1"]
+	if err := verify(old); err != nil {
+		t.Fatal(err)
+	}
+	p.set(func() { p.addKey("ed25519:1") })
+	var told *matrix.Error
+	if err := verify(p.keys["ed25519:1"]); !errors.As(err, &told) || told.Status != 401 {
+		t.Errorf("before anybody asked: got %v", err)
+	}
+	if err := verify(p.keys["ed25519:1"]); err != nil {
+		t.Errorf("the server was not asked anew: %v", err)
+	}
+	for range 20 {
+		if err := verify(old); !errors.As(err, &told) || told.Status != 401 {
+			t.Errorf("with the old key: got %v", err)
+		}
+	}
+	if n := p.timesAsked(); n > askBurst {
+		t.Errorf("asked %d times", n)
+	}
+}
+
+// A key that its server no longer names makes no requests, but what it signed
+// stays good.
+func TestRequestWithKeyNoLongerNamed(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	p := newPeer(c, "peer.test")
+	p.life = 3 * 24 * time.Hour
+	r := openRing(t, c, newNetwork(p))
+	gone := p.keys["ed25519:1"]
+	x := signedRequest(t, p.name, us, "ed25519:1", gone, "GET", "/", "")
+	if err := r.VerifyRequest(t.Context(), x, "GET", "/", nil); err != nil {
+		t.Fatal(err)
+	}
+	signed := c.now()
+	p.set(func() { delete(p.keys, "ed25519:1"); p.addKey("ed25519:2") })
+	c.pass(time.Hour)
+	x2 := signedRequest(t, p.name, us, "ed25519:2", p.keys["ed25519:2"], "GET", "/", "")
+	if err := r.VerifyRequest(t.Context(), x2, "GET", "/", nil); err != nil {
+		t.Fatalf("with the new key: %v", err)
+	}
+	var told *matrix.Error
+	if err := r.VerifyRequest(t.Context(), x, "GET", "/", nil); !errors.As(err, &told) || told.Status != 401 {
+		t.Errorf("with the key that is gone: got %v", err)
+	}
+	want(t, r, p.name, "ed25519:1", signed, public(gone), nil)
 }

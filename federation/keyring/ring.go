@@ -137,7 +137,9 @@ type moment struct {
 // Server-Server API, "Retrieving server keys", valid_until_ts.
 const maxTrust = 7 * 24 * time.Hour
 
-// pick finds a usable key among what is known, nil for nothing.
+// pick finds a usable key among what is known, nil for nothing. A key that the
+// server's last statement does not name any more is good for what it signed,
+// but no longer for requests: whoever has it since may not be the server.
 func pick(known *storage.ServerKeys, id matrix.KeyID, m moment) (ed25519.PublicKey, error) {
 	if known == nil {
 		return nil, ErrUnknownKey
@@ -146,7 +148,7 @@ func pick(known *storage.ServerKeys, id matrix.KeyID, m moment) (ed25519.PublicK
 		if k.ID != id {
 			continue
 		}
-		if !m.allows(k) {
+		if !m.allows(k) || m.request && k.SeenMS < known.FetchedMS {
 			return nil, ErrExpiredKey
 		}
 		return k.Public, nil

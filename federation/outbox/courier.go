@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -17,6 +18,8 @@ type courier struct {
 	lined   map[matrix.ServerName]struct{} // stand in line
 	line    []matrix.ServerName            // wait for a place, in the order they came
 	failing map[matrix.ServerName]struct{} // wait for their next attempt
+	heard   map[matrix.ServerName]struct{} // have a worker, and were heard of since it began
+	hurried map[matrix.ServerName]hurry    // were tried before their time, since their last success
 	refused map[matrix.ServerName]*refusal // answer 400 or 413
 	scanAt  time.Time                      // wall clock when the table is read next
 	wake    chan struct{}                  // holds one
@@ -28,6 +31,8 @@ func newCourier() courier {
 		kicked:  map[matrix.ServerName]struct{}{},
 		lined:   map[matrix.ServerName]struct{}{},
 		failing: map[matrix.ServerName]struct{}{},
+		heard:   map[matrix.ServerName]struct{}{},
+		hurried: map[matrix.ServerName]hurry{},
 		refused: map[matrix.ServerName]*refusal{},
 		wake:    make(chan struct{}, 1),
 	}
@@ -86,6 +91,7 @@ func (c *courier) start(places int) (matrix.ServerName, bool) {
 	name := c.line[0]
 	c.line = c.line[1:]
 	delete(c.lined, name)
+	delete(c.heard, name)
 	c.running[name] = struct{}{}
 	return name, true
 }
@@ -95,15 +101,18 @@ func (c *courier) start(places int) (matrix.ServerName, bool) {
 func (c *courier) end(name matrix.ServerName, more bool, retry time.Time) {
 	c.mu.Lock()
 	delete(c.running, name)
+	delete(c.heard, name)
 	_, again := c.kicked[name]
 	delete(c.kicked, name)
-	switch {
-	case !retry.IsZero():
+	if retry.IsZero() {
+		delete(c.failing, name)
+	} else {
 		c.failing[name] = struct{}{}
 		if retry.Before(c.scanAt) {
 			c.scanAt = retry
 		}
-	case more || again:
+	}
+	if more || again { // a look too many finds in the table that it is not time
 		c.enqueue(name)
 	}
 	c.mu.Unlock()
@@ -122,6 +131,7 @@ func (c *courier) scanned(due, failing []matrix.ServerName, next time.Time) {
 	for _, name := range due {
 		c.enqueue(name)
 	}
+	maps.DeleteFunc(c.hurried, func(name matrix.ServerName, _ hurry) bool { return !c.busy(name) })
 	c.scanAt = next
 }
 
@@ -139,11 +149,78 @@ func (c *courier) nextScan() time.Time {
 	return c.scanAt
 }
 
-func (c *courier) fails(name matrix.ServerName) bool {
+// busy tells whether anything waits for a destination. The caller holds mu.
+func (c *courier) busy(name matrix.ServerName) bool {
+	_, running := c.running[name]
+	_, lined := c.lined[name]
+	_, failing := c.failing[name]
+	return running || lined || failing
+}
+
+// fail notes that an attempt failed, before anybody else can know it from the
+// table.
+func (c *courier) fail(name matrix.ServerName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, ok := c.failing[name]
-	return ok
+	c.failing[name] = struct{}{}
+}
+
+// hurry is how often a destination was tried before its time, and when it may
+// be again.
+type hurry struct {
+	times int
+	next  time.Time
+}
+
+// The gap between two attempts before their time doubles, from the first to the
+// last, until one succeeds: a server that takes nothing from us, but sends, is
+// heard of all the time.
+const (
+	firstGap = 2 * time.Second
+	lastGap  = time.Hour
+)
+
+// hear notes that a destination was heard of, and tells whether it is to be
+// tried before its time. Where it is being tried, that matters if the attempt
+// fails.
+func (c *courier) hear(name matrix.ServerName, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, failing := c.failing[name]; failing {
+		return c.mayHurry(name, now)
+	}
+	if _, running := c.running[name]; running {
+		c.heard[name] = struct{}{}
+	}
+	return false
+}
+
+// wasHeard tells whether a destination was heard of while it was tried in
+// vain, and is to be tried again before its time.
+func (c *courier) wasHeard(name matrix.ServerName, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, heard := c.heard[name]
+	delete(c.heard, name)
+	return heard && c.mayHurry(name, now)
+}
+
+// mayHurry counts, where the gap since the last time is over. A gap longer than
+// any is a clock that was set back. The caller holds mu.
+func (c *courier) mayHurry(name matrix.ServerName, now time.Time) bool {
+	h := c.hurried[name]
+	if wait := h.next.Sub(now); wait > 0 && wait <= lastGap {
+		return false
+	}
+	c.hurried[name] = hurry{h.times + 1, now.Add(min(firstGap<<min(h.times, 20), lastGap))}
+	return true
+}
+
+// arrived ends the gaps of a destination: it takes what is sent.
+func (c *courier) arrived(name matrix.ServerName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.hurried, name)
 }
 
 // refusal is how far the search for what a destination refuses has come. Lost

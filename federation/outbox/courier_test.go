@@ -51,3 +51,59 @@ func TestTurnsAreFair(t *testing.T) {
 		t.Errorf("got %s, want abcabc", order)
 	}
 }
+
+// A destination that was heard of is tried before its time, but not again and
+// again: the gap doubles, until it takes something.
+func TestGapsBetweenHurriedAttempts(t *testing.T) {
+	t.Parallel()
+	c, now := newCourier(), time.UnixMilli(1_800_000_000_000)
+	if c.hear(there, now) {
+		t.Fatal("hurried, and does not fail")
+	}
+	c.fail(there)
+	times := 0
+	for end := now.Add(24 * time.Hour); now.Before(end); now = now.Add(time.Second) {
+		if c.hear(there, now) {
+			times++
+		}
+	}
+	if times < 30 || times > 40 { // 11 in the first hour, then one each hour
+		t.Errorf("hurried %d times in a day", times)
+	}
+	c.arrived(there)
+	if !c.hear(there, now) {
+		t.Error("not hurried, though it took something since")
+	}
+	if !c.hear(there, now.Add(-100*time.Hour)) {
+		t.Error("not hurried after the clock was set back")
+	}
+	c.scanned(nil, nil, now)
+	if len(c.hurried) != 0 {
+		t.Error("remembers gaps of a destination for which nothing waits")
+	}
+}
+
+// A destination that is heard of between a failure and the end of the worker
+// finds another worker, and once it has taken everything it counts as well.
+func TestHeardOfWhileTheWorkerEnds(t *testing.T) {
+	t.Parallel()
+	c, now := newCourier(), time.UnixMilli(1_800_000_000_000)
+	c.kick(there)
+	c.takeKicked()
+	c.start(1)
+	c.fail(there) // the failure is committed
+	if !c.hear(there, now) {
+		t.Fatal("not hurried")
+	}
+	c.scanned([]matrix.ServerName{there}, nil, now.Add(rescan)) // as Retry has it
+	c.end(there, false, now.Add(time.Hour))                     // the worker does not know yet
+	if _, ok := c.start(1); !ok {
+		t.Fatal("nobody tries it")
+	}
+	c.end(there, false, time.Time{})
+	c.kick(there)
+	c.takeKicked()
+	if _, ok := c.start(1); !ok {
+		t.Error("it took everything, and counts as failing")
+	}
+}

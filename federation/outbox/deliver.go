@@ -111,6 +111,7 @@ func (q *Queue) delivered(ctx context.Context, d storage.Destination, b storage.
 	}
 	q.count.transactions.Add(1)
 	q.count.edus.Add(int64(len(b.Rows)))
+	q.courier.arrived(d.Name)
 	q.widen(d.Name)
 	return nil
 }
@@ -137,12 +138,16 @@ func (q *Queue) failed(ctx context.Context, d storage.Destination, b storage.Bat
 			return time.Time{}, err
 		}
 	}
+	if q.courier.wasHeard(d.Name, q.opt.Now()) { // it came back while it was tried
+		d.Failures, d.Failing = 0, 0
+	}
 	delay := q.delay(d, answer)
 	retry = q.opt.Now().Add(delay)
 	q.log.Info("another server does not take our transaction", zap.String("dest", string(d.Name)),
 		zap.Int64("failures", d.Failures+1), zap.Duration("retry", delay), zap.Error(cause))
 	why := []rune(cause.Error())
 	err = q.store.Write(ctx, "outbox failed", func(tx *storage.Tx) error {
+		tx.AfterCommit(func() { q.courier.fail(d.Name) })
 		return tx.DestinationFailed(d.Num, retry.UnixMilli(), string(why[:min(len(why), 500)]))
 	})
 	return retry, err

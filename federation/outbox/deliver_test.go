@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -378,4 +379,110 @@ func TestTransactionsStayWithinBounds(t *testing.T) {
 			t.Errorf("a transaction of %d bytes", most)
 		}
 	})
+}
+
+// A server that was heard of while it was tried in vain is tried again soon,
+// though it has failed for long.
+func TestHeardOfWhileTried(t *testing.T) {
+	t.Parallel()
+	s := newSending(t, Options{}, "alice")
+	down := true
+	s.peers.answer = func(ctx context.Context, to matrix.ServerName, _ []string) error {
+		s.peers.mu.Lock()
+		down, calls := down, s.peers.calls[there]
+		s.peers.mu.Unlock()
+		if !down {
+			return nil
+		}
+		if calls == 11 {
+			s.must(s.queue.Wake(ctx, there))
+		}
+		return &remote.Error{Status: 502}
+	}
+	want := s.pushNumbers(there, 0, 3)
+	for n := range 10 {
+		s.failures(n + 1)
+		s.pass(longestDelay + time.Second)
+	}
+	s.failures(11)
+	s.peers.set(func() { down = false })
+	s.pass(firstDelay)
+	s.arrived(there, want)
+}
+
+// settled waits until there is nothing to do at this time, and returns how often
+// a server was tried until now.
+func (s *sending) settled() (calls int) {
+	s.Helper()
+	c := &s.queue.courier
+	for deadline, idle := time.Now().Add(time.Minute), false; !idle; {
+		now := s.opt.Now()
+		c.mu.Lock()
+		idle = len(c.running)+len(c.lined)+len(c.kicked) == 0 && c.scanAt.After(now)
+		c.mu.Unlock()
+		if time.Now().After(deadline) {
+			s.Fatal("never comes to rest")
+		}
+		runtime.Gosched()
+	}
+	s.peers.set(func() { calls = s.peers.calls[there] })
+	return calls
+}
+
+// A server that takes nothing, and is heard of all the time, is not tried all
+// the time. Once it has taken something, it is tried when it is heard of.
+func TestRefusesAndSends(t *testing.T) {
+	t.Parallel()
+	s := newSending(t, Options{}, "alice")
+	down := true
+	s.peers.answer = func(context.Context, matrix.ServerName, []string) error {
+		s.peers.mu.Lock()
+		defer s.peers.mu.Unlock()
+		if down {
+			return &remote.Error{Status: 502}
+		}
+		return nil
+	}
+	wake := func() int {
+		t.Helper()
+		before := s.settled()
+		s.must(s.queue.Wake(t.Context(), there))
+		return s.settled() - before
+	}
+	want := s.pushNumbers(there, 0, 1)
+	for range 30 * 60 {
+		wake()
+		s.pass(2 * time.Second)
+	}
+	// Each of a dozen hurried ones begins the delays anew, which double up to an hour, too.
+	if n := s.settled(); n < 12 || n > 90 {
+		t.Errorf("%d attempts in an hour", n)
+	}
+	s.peers.set(func() { down = false })
+	s.pass(lastGap)
+	s.arrived(there, want)
+	s.peers.set(func() { down = true })
+	s.pushNumbers(there, 1, 2)
+	for range 2 {
+		if n := wake(); n != 1 {
+			t.Errorf("%d attempts, want one at once", n)
+		}
+		s.pass(10 * time.Minute)
+	}
+}
+
+// Whoever sees a failure in the table can hurry the next attempt, though the
+// worker has not ended yet.
+func TestHurryAfterCommittedFailure(t *testing.T) {
+	t.Parallel()
+	s := newSending(t, Options{}, "alice")
+	s.stop() // no worker but this test
+	s.pushNumbers(there, 0, 1)
+	d, b, _, err := s.queue.next(t.Context(), there)
+	s.must(err)
+	_, err = s.queue.failed(t.Context(), d, b, &remote.Error{Status: 502})
+	s.must(err)
+	if !s.queue.courier.hear(there, s.opt.Now()) {
+		t.Error("not hurried")
+	}
 }

@@ -21,6 +21,10 @@ const MaxEDU = 65_536
 // receivers accept 32. A content that does not fit even alone is
 // M_TOO_LARGE. Server-Server API, "Send-to-device messaging".
 //
+// What one user gets is parted only where there is no "*" in it. A device that
+// is named beside "*" gets its own content and not that of the others, and only
+// the receiver knows which devices those are: it must see both at once.
+//
 // The message ID is never the client's transaction ID: that is unique only per
 // device and path, so two users who send "1" would cancel each other's.
 func pack(from matrix.UserID, eventType string, users map[matrix.UserID]map[string]jsontext.Value) ([][]byte, error) {
@@ -33,23 +37,40 @@ func pack(from matrix.UserID, eventType string, users map[matrix.UserID]map[stri
 		if err != nil {
 			return nil, fmt.Errorf("encode EDU: %w", err)
 		}
-		for _, d := range slices.Sorted(maps.Keys(users[u])) {
-			device, err := jsontext.AppendQuote(nil, d)
-			if err != nil {
-				return nil, fmt.Errorf("encode EDU: %w", err)
-			}
-			content := bytes.Clone(users[u][d])
-			if err := (*jsontext.Value)(&content).Compact(); err != nil {
-				return nil, fmt.Errorf("encode EDU: %w", err)
-			}
-			if !w.add(name, device, content) {
-				return nil, matrix.Errorf(matrix.TooLarge,
-					"the content for one device of %s makes more than %d bytes", u, MaxEDU)
+		parts, err := encodeDevices(users[u])
+		if err != nil {
+			return nil, fmt.Errorf("encode EDU: %w", err)
+		}
+		what := "the content for one device"
+		if _, all := users[u]["*"]; all && len(parts) > 1 {
+			parts = [][]byte{bytes.Join(parts, []byte(","))}
+			what = "the content for all devices and those for named ones, which cannot be sent apart,"
+		}
+		for _, part := range parts {
+			if !w.add(name, part) {
+				return nil, matrix.Errorf(matrix.TooLarge, "%s of %s makes more than %d bytes", what, u, MaxEDU)
 			}
 		}
 	}
 	w.flush()
 	return w.done, nil
+}
+
+// encodeDevices makes "device":content of each message to a user.
+func encodeDevices(messages map[string]jsontext.Value) ([][]byte, error) {
+	var parts [][]byte
+	for _, d := range slices.Sorted(maps.Keys(messages)) {
+		part, err := jsontext.AppendQuote(nil, d)
+		if err != nil {
+			return nil, err
+		}
+		content := messages[d].Clone()
+		if err := content.Compact(); err != nil {
+			return nil, err
+		}
+		parts = append(parts, append(append(part, ':'), content...))
+	}
+	return parts, nil
 }
 
 // writer builds EDUs:
@@ -73,10 +94,11 @@ func newWriter(from matrix.UserID, eventType string) (*writer, error) {
 	return &writer{tail: append(tail, `},"edu_type":"m.direct_to_device"}`...)}, nil
 }
 
-// add puts a message into the current EDU, or into a new one where it does not
-// fit. It returns false if it does not fit there either.
-func (w *writer) add(user, device, content []byte) bool {
-	size := len(device) + 1 + len(content)
+// add puts messages to a user, "device":content,…, into the current EDU, or into
+// a new one where they do not fit. It returns false if they do not fit there
+// either.
+func (w *writer) add(user, messages []byte) bool {
+	size := len(messages)
 	switch {
 	case len(w.buf) > 0 && bytes.Equal(user, w.user) && w.fits(1+size):
 		w.buf = append(w.buf, ',')
@@ -92,7 +114,7 @@ func (w *writer) add(user, device, content []byte) bool {
 		}
 	}
 	w.user = user
-	w.buf = append(append(append(w.buf, device...), ':'), content...)
+	w.buf = append(w.buf, messages...)
 	return true
 }
 

@@ -109,3 +109,53 @@ func TestPackAtTheBound(t *testing.T) {
 		t.Fatalf("one byte more: got %v, want 413 M_TOO_LARGE", err)
 	}
 }
+
+// What "*" and named devices of one user get is never parted, whatever else is
+// in the request: the receiver would give a named device both.
+func TestPackKeepsStarAndNamedDevicesTogether(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := users{}
+		for i := range rapid.IntRange(1, 12).Draw(t, "users") {
+			u := matrix.UserID(fmt.Sprintf("@u%d:there.test", i))
+			in[u] = map[string]jsontext.Value{}
+			for _, d := range []string{"*", "A", "Z", "+", "!"}[:rapid.IntRange(1, 5).Draw(t, "devices")] {
+				n := rapid.SampledFrom([]int{10, 1000, 10_000, 20_000}).Draw(t, "size")
+				in[u][d] = jsontext.Value(`"` + strings.Repeat("y", n) + `"`)
+			}
+		}
+		fits := true
+		for u, devices := range in {
+			alone, err := newWriter("@me:here.test", "m.test")
+			if err != nil {
+				t.Fatal(err)
+			}
+			size := len(`{"content":{"message_id":"","messages":{"":{`) + 26 + len(u) + len(alone.tail) + len(devices) - 1
+			for d, content := range devices {
+				size += len(`"":`) + len(d) + len(content)
+			}
+			fits = fits && size <= MaxEDU
+		}
+		out, err := pack("@me:here.test", "m.test", in)
+		var m *matrix.Error
+		if !fits && errors.As(err, &m) && m.Code == matrix.TooLarge && m.Status == 413 {
+			return
+		}
+		if err != nil || !fits {
+			t.Fatalf("fits: %t, got %v", fits, err)
+		}
+		got := map[matrix.UserID]int{}
+		for _, raw := range out {
+			if len(raw) > MaxEDU {
+				t.Fatalf("EDU of %d bytes", len(raw))
+			}
+			for u, devices := range decode(t, raw).Content.Messages {
+				if got[u]++; got[u] > 1 || len(devices) != len(in[u]) {
+					t.Fatalf("%s has %d of %d messages in EDU %d of its own", u, len(devices), len(in[u]), got[u])
+				}
+			}
+		}
+		if len(got) != len(in) {
+			t.Fatalf("%d users, want %d", len(got), len(in))
+		}
+	})
+}

@@ -152,9 +152,10 @@ func (q *Queue) turn(ctx context.Context, name matrix.ServerName) (more bool, re
 }
 
 // Wake makes the next attempt at once where a server fails: it was heard of,
-// so it is back. It costs nothing where the server does not fail.
+// so it is back. It costs nothing where the server does not fail, and does
+// nothing where it was just tried for the same reason, in vain.
 func (q *Queue) Wake(ctx context.Context, name matrix.ServerName) error {
-	if !q.courier.fails(name) {
+	if !q.courier.hear(name, q.opt.Now()) {
 		return nil
 	}
 	_, err := q.Retry(ctx, name)
