@@ -138,7 +138,7 @@ func (w *writer) content(e storage.Event) error {
 	}
 	var has struct {
 		Redacts jsontext.Value `json:"redacts"`
-		Rest    jsontext.Value `json:",unknown"`
+		Rest    jsontext.Value `json:",embed"`
 	}
 	if err := json.Unmarshal(content, &has); err != nil {
 		return err

@@ -76,18 +76,19 @@ func (t fieldTree) project(dst []byte, dec *jsontext.Decoder) ([]byte, bool, err
 	start := len(dst)
 	dst = append(dst, '{')
 	for dec.PeekKind() != '}' {
-		name, err := dec.ReadToken()
+		token, err := dec.ReadToken()
 		if err != nil {
 			return nil, false, err
 		}
-		below, wanted := t[name.String()]
+		name := token.String() // the token itself ends with the next read
+		below, wanted := t[name]
 		switch {
 		case !wanted, below != nil && dec.PeekKind() != '{':
 			if err := dec.SkipValue(); err != nil {
 				return nil, false, err
 			}
 		default:
-			if dst, err = t.member(dst, len(dst) > start+1, name.String(), below, dec); err != nil {
+			if dst, err = t.member(dst, len(dst) > start+1, name, below, dec); err != nil {
 				return nil, false, err
 			}
 		}

@@ -208,3 +208,22 @@ func TestIgnoredAndErased(t *testing.T) {
 	})
 	want(bob, message, state)
 }
+
+// However many events there are of one snapshot, it is looked up once.
+func TestOneLookUpForASnapshot(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice := w.user("alice")
+	r := w.create(alice, visibleShared)
+	for i := range 30 {
+		w.say(r, alice, fmt.Sprint(i))
+	}
+	events := w.all(r)
+	w.as(alice, func(v *Viewer) error {
+		_, err := v.CanSee(events[len(events)-30:])
+		if len(v.points) != 1 {
+			t.Errorf("%d look-ups for one snapshot", len(v.points))
+		}
+		return err
+	})
+}
