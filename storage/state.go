@@ -3,7 +3,6 @@ package storage
 import (
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // StateKeyed is one entry of a room's state: the event that set this type and
@@ -44,45 +43,35 @@ func (r *Rx) StateNums(s StateNum) ([]EventNum, error) {
 
 // wholeState rebuilds a state, sorted by key.
 func (r *Rx) wholeState(s StateNum) ([]stateEntry, error) {
-	var entries []stateEntry
-	for s != 0 {
-		snap, err := r.snapshot(s)
-		if err != nil {
-			return nil, err
-		}
-		delta, err := decodeDelta(snap.delta)
-		if err != nil {
-			return nil, err
-		}
-		entries = overlay(entries, delta)
-		s = snap.base
+	c, err := r.wholeChain(s)
+	if err != nil {
+		return nil, err
 	}
-	return withoutRemoved(entries), nil
+	return c.state()
 }
 
-// StateEvent finds the event of one key in a state. ErrNotFound: it has none.
+// StateEvent finds the event of one key in a state. [ErrNotFound]: it has none.
 func (r *Rx) StateEvent(s StateNum, typ, stateKey string) (EventNum, error) {
-	key, err := r.stateKey(typ, stateKey)
+	event, err := r.stateEvent(s, typ, stateKey)
+	if err == nil && event == 0 {
+		err = ErrNotFound
+	}
 	if err != nil {
 		return 0, fmt.Errorf("state event: %w", err)
 	}
-	for s != 0 {
-		snap, err := r.snapshot(s)
-		if err != nil {
-			return 0, fmt.Errorf("state event: %w", err)
-		}
-		event, found, err := findInDelta(snap.delta, key)
-		switch {
-		case err != nil:
-			return 0, fmt.Errorf("state event: %w", err)
-		case found && event != 0:
-			return event, nil
-		case found:
-			return 0, fmt.Errorf("state event: %w", ErrNotFound)
-		}
-		s = snap.base
+	return event, nil
+}
+
+func (r *Rx) stateEvent(s StateNum, typ, stateKey string) (event EventNum, err error) {
+	key, err := r.stateKey(typ, stateKey)
+	if err != nil {
+		return 0, err
 	}
-	return 0, fmt.Errorf("state event: %w", ErrNotFound)
+	return event, r.eachHop(s, func(snap stateSnapshot) (bool, error) {
+		e, found, err := findInDelta(snap.delta, key)
+		event = e
+		return !found, err
+	})
 }
 
 // StateEvents finds the events of several keys in a state, in the order of
@@ -103,7 +92,11 @@ func (r *Rx) StateEvents(s StateNum, keys ...StateKey) ([]EventNum, error) {
 		want = append(want, stateEntry{key: num})
 	}
 	want = sortedEntries(want)
-	got, err := r.chain(s).values(want, 0)
+	c, err := r.wholeChain(s)
+	if err != nil {
+		return nil, fmt.Errorf("state events: %w", err)
+	}
+	got, err := c.values(want, 0)
 	if err != nil {
 		return nil, fmt.Errorf("state events: %w", err)
 	}
@@ -122,11 +115,7 @@ func (r *Rx) StateOfType(s StateNum, typ string) ([]StateKeyed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("state of a type: %w", err)
 	}
-	named, err := r.named(entries)
-	if err != nil {
-		return nil, fmt.Errorf("state of a type: %w", err)
-	}
-	return slices.DeleteFunc(named, func(e StateKeyed) bool { return e.Type != typ }), nil
+	return r.namedBy(stateKeysOf, entries, typ)
 }
 
 // StateDiff lists the keys whose events differ between two states of a room,
@@ -168,5 +157,13 @@ func (r *Rx) diffStates(a, b StateNum) ([]stateEntry, error) {
 		}
 		return v[0], nil
 	}
-	return diffEntries(ca.upTo(i), cb.upTo(j), was)
+	fromA, err := ca.upTo(i)
+	if err != nil {
+		return nil, err
+	}
+	fromB, err := cb.upTo(j)
+	if err != nil {
+		return nil, err
+	}
+	return diffEntries(fromA, fromB, was)
 }

@@ -4,17 +4,13 @@ package storage
 var (
 	testAddEvent = stmt(`INSERT INTO events (room, event_id, pos, depth, generation, ts, state_before, json)
 		VALUES (?1, 'test ' || ?2, 0, 0, 0, 0, ?3, x'00')`)
-	testDropEvent    = stmt(`DELETE FROM events WHERE event_id = 'test ' || ?`)
-	testMoveEvent    = stmt(`UPDATE events SET state_before = ?2 WHERE event_id = 'test ' || ?1`)
-	testDropRoom     = stmt(`UPDATE rooms SET purging = 1 WHERE num = ?`)
-	testForgetRoom   = stmt(`DELETE FROM rooms WHERE num = ?`)
-	testDropHistory  = stmt(`DELETE FROM room_states WHERE room = ?1 AND (?2 OR pos < (SELECT max(pos) FROM room_states WHERE room = ?1))`)
-	testSetState     = stmt(`UPDATE rooms SET state = ?2 WHERE num = ?1`)
-	testRememberRoom = stmt(`INSERT INTO room_states (room, pos, state) VALUES (?1, ?2, ?3)`)
-	testStateSizes   = stmt(`SELECT count(*), coalesce(sum(length(delta)), 0), coalesce(max(length(delta)), 0), coalesce(max(depth), 0) FROM state_snapshots`)
-	testStateKeys    = stmt(`SELECT count(*) FROM state_keys`)
-	testTableBytes   = stmt(`SELECT coalesce(sum(pgsize), 0) FROM dbstat WHERE name = ?`)
-	testFilePages    = stmt(`SELECT page_count FROM pragma_page_count`)
+	testDropEvent   = stmt(`DELETE FROM events WHERE event_id = 'test ' || ?`)
+	testMoveEvent   = stmt(`UPDATE events SET state_before = ?2 WHERE event_id = 'test ' || ?1`)
+	testDropHistory = stmt(`DELETE FROM room_states WHERE room = ?1 AND pos < (SELECT max(pos) FROM room_states WHERE room = ?1)`)
+	testStateSizes  = stmt(`SELECT count(*), coalesce(sum(length(delta)), 0), coalesce(max(length(delta)), 0), coalesce(max(depth), 0) FROM state_snapshots`)
+	testStateKeys   = stmt(`SELECT count(*) FROM state_keys`)
+	testTableBytes  = stmt(`SELECT coalesce(sum(pgsize), 0) FROM dbstat WHERE name = ?`)
+	testFilePages   = stmt(`SELECT page_count FROM pragma_page_count`)
 )
 
 // Refer has an event refer to a snapshot.
@@ -35,30 +31,9 @@ func (t *Tx) Unrefer(event int) error {
 	return err
 }
 
-// SetState makes s the room's current state, from pos on.
-func (t *Tx) SetState(room RoomNum, pos int64, s StateNum) error {
-	if _, err := t.exec(testRememberRoom, int64(room), pos, int64(s)); err != nil {
-		return err
-	}
-	_, err := t.exec(testSetState, int64(room), int64(s))
-	return err
-}
-
-// DropHistory forgets which states a room had before the last one, or that one, too.
-func (t *Tx) DropHistory(room RoomNum, last bool) error {
-	_, err := t.exec(testDropHistory, int64(room), last)
-	return err
-}
-
-// StartPurge marks a room as going.
-func (t *Tx) StartPurge(room RoomNum) error {
-	_, err := t.exec(testDropRoom, int64(room))
-	return err
-}
-
-// ForgetRoom deletes its row.
-func (t *Tx) ForgetRoom(room RoomNum) error {
-	_, err := t.exec(testForgetRoom, int64(room))
+// DropHistory forgets which states a room had before the last one.
+func (t *Tx) DropHistory(room RoomNum) error {
+	_, err := t.exec(testDropHistory, int64(room))
 	return err
 }
 

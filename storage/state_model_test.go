@@ -24,17 +24,20 @@ type stateModel struct {
 	s     *storage.Store
 	dir   string
 	rooms []storage.RoomNum
+	ids   map[storage.RoomNum]matrix.RoomID
 	state map[storage.StateNum]modelState // every state that something refers to
 	room  map[storage.StateNum]storage.RoomNum
 	event map[int]storage.StateNum // references by events
 	now   map[storage.RoomNum][]storage.StateNum
 	next  storage.EventNum
+	used  map[storage.StateKey][]storage.EventNum // of each key, so that an event has one
 	made  int
 }
 
 func newStateModel(t *testing.T, seed uint64) *stateModel {
 	m := &stateModel{t: t, r: rand.New(rand.NewPCG(seed, 7)), dir: t.TempDir(), state: map[storage.StateNum]modelState{},
-		room: map[storage.StateNum]storage.RoomNum{}, event: map[int]storage.StateNum{}, now: map[storage.RoomNum][]storage.StateNum{}, next: 1}
+		room: map[storage.StateNum]storage.RoomNum{}, event: map[int]storage.StateNum{}, now: map[storage.RoomNum][]storage.StateNum{}, ids: map[storage.RoomNum]matrix.RoomID{}, next: 1,
+		used: map[storage.StateKey][]storage.EventNum{}}
 	m.s = storagetest.OpenDir(t, m.dir)
 	for range 3 {
 		m.addRoom()
@@ -44,7 +47,8 @@ func newStateModel(t *testing.T, seed uint64) *stateModel {
 
 func (m *stateModel) addRoom() {
 	m.made++
-	m.rooms = append(m.rooms, newRoom(m.t, m.s, matrix.RoomID(fmt.Sprintf("!%d:test.example", m.made))).Num)
+	room := newRoom(m.t, m.s, matrix.RoomID(fmt.Sprintf("!%d:test.example", m.made)))
+	m.rooms, m.ids[room.Num] = append(m.rooms, room.Num), room.ID
 }
 
 // key draws from few keys, so that changes meet; type b is rarer.
@@ -91,8 +95,12 @@ func (m *stateModel) changes() (list []storage.StateKeyed) {
 		case 0:
 			e.Event = 0
 		case 1:
-			e.Event = max(1, m.next-storage.EventNum(m.r.IntN(40))) // one that other branches have, too
-		default:
+			if old := m.used[k]; len(old) > 0 {
+				e.Event = old[m.r.IntN(len(old))] // one that other branches have, too
+			}
+		}
+		if e.Event == m.next {
+			m.used[k] = append(m.used[k], e.Event)
 			m.next++
 		}
 		list = append(list, e)
@@ -148,7 +156,8 @@ func (m *stateModel) store(room storage.RoomNum, want modelState, fn func(*stora
 		if current {
 			pos := tx.NextPos()
 			m.now[room] = append(m.now[room], got)
-			return tx.SetState(room, pos, got)
+			_, err = tx.SetCurrentState(storage.Room{Num: room, ID: m.ids[room]}, got, pos)
+			return err
 		}
 		if refer {
 			m.event[int(m.next)] = got
@@ -186,7 +195,7 @@ func (m *stateModel) drop() {
 	}
 	if m.r.IntN(3) == 0 {
 		room := m.anyRoom()
-		within(m.t, m.s, func(tx *storage.Tx) error { return tx.DropHistory(room, false) })
+		within(m.t, m.s, func(tx *storage.Tx) error { return tx.DropHistory(room) })
 		m.now[room] = m.now[room][max(0, len(m.now[room])-1):]
 	}
 	m.forget()
@@ -218,11 +227,7 @@ func (m *stateModel) collect() {
 			return err
 		})
 	})
-	var all int64
-	within(m.t, m.s, func(tx *storage.Tx) (err error) {
-		all, _, _, _, err = tx.StateSizes()
-		return err
-	})
+	all, _, _, _ := m.sizes()
 	if live := int64(len(m.state)); all > 2*live {
 		m.t.Errorf("%d snapshots are left for %d states", all, live)
 	}
@@ -241,36 +246,37 @@ func sweep(t testing.TB, step func(limit int) (int, error)) {
 	}
 }
 
-// purge deletes a room with everything, and makes another.
+// purge deletes a room with everything.
 func (m *stateModel) purge() {
 	i := m.r.IntN(len(m.rooms))
 	room := m.rooms[i]
-	within(m.t, m.s, func(tx *storage.Tx) error {
-		err := tx.StartPurge(room)
-		for e, s := range m.event {
-			if m.room[s] == room {
-				delete(m.event, e)
-				err = errors.Join(err, tx.Unrefer(e))
-			}
-		}
-		return errors.Join(err, tx.DropHistory(room, true))
-	})
+	within(m.t, m.s, func(tx *storage.Tx) error { return tx.PurgeRoom(room) })
+	maps.DeleteFunc(m.event, func(_ int, s storage.StateNum) bool { return m.room[s] == room })
 	delete(m.now, room)
 	m.forget()
-	for s, r := range m.room {
-		if r == room {
-			m.t.Fatalf("state %d of room %d has no reference and stays in the model", s, r)
-		}
+	if m.r.IntN(2) == 0 {
+		m.restart()
 	}
-	sweep(m.t, func(limit int) (n int, err error) {
-		return n, m.s.Write(context.Background(), "purge", func(tx *storage.Tx) error {
-			n, err = tx.PurgeState(room, limit)
-			return err
-		})
-	})
-	within(m.t, m.s, func(tx *storage.Tx) error { return tx.ForgetRoom(room) })
+	if err := m.s.SweepNow(context.Background()); err != nil {
+		m.t.Fatal(err)
+	}
 	m.rooms = slices.Delete(m.rooms, i, i+1)
-	m.addRoom()
+}
+
+func (m *stateModel) sizes() (snapshots, bytes, largest, depth int64) {
+	within(m.t, m.s, func(tx *storage.Tx) (err error) {
+		snapshots, bytes, largest, depth, err = tx.StateSizes()
+		return err
+	})
+	return snapshots, bytes, largest, depth
+}
+
+func (m *stateModel) keys() (n int64) {
+	within(m.t, m.s, func(tx *storage.Tx) (err error) {
+		n, err = tx.CountStateKeys()
+		return err
+	})
+	return n
 }
 
 func (m *stateModel) restart() { m.s = reopen(m.t, m.s, m.dir) }
@@ -362,6 +368,7 @@ func TestStateModel(t *testing.T) {
 					m.collect()
 				case n < 98:
 					m.purge()
+					m.addRoom()
 				case n < 99:
 					m.restart()
 				default:
@@ -375,8 +382,15 @@ func TestStateModel(t *testing.T) {
 			for s, want := range m.state {
 				m.read(s, want)
 			}
-			if err := m.s.SweepNow(context.Background()); err != nil {
+			for len(m.rooms) > 0 {
+				m.purge()
+			}
+			if err := m.s.SweepNow(context.Background()); err != nil { // keys go after what names them
 				t.Error(err)
+			}
+			snapshots, _, _, _ := m.sizes()
+			if keys := m.keys(); snapshots != 0 || keys != 0 {
+				t.Errorf("without rooms there are %d snapshots and %d keys", snapshots, keys)
 			}
 		})
 	}

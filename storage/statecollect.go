@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -114,7 +115,7 @@ func (t *Tx) rebaseChildren(snap stateSnapshot) (bytes int, ok bool, err error) 
 		}
 		entries = overlay(entries, own)
 		if snap.base == 0 {
-			entries = withoutRemoved(entries)
+			entries = withoutRemoved(slices.Clone(entries))
 		}
 		deltas[i] = encodeDelta(entries)
 		bytes += len(deltas[i])

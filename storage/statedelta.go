@@ -29,77 +29,67 @@ func encodeDelta(entries []stateEntry) []byte {
 	return b
 }
 
-// deltaReader steps through an encoded delta.
-type deltaReader struct {
-	rest  []byte
-	left  uint64
-	entry stateEntry
-	err   error
-}
-
-func readDelta(b []byte) *deltaReader {
-	d := &deltaReader{rest: b}
-	d.left = d.number()
-	if d.left > uint64(len(b)) {
-		d.err = errBadDelta
-	}
-	return d
-}
-
-func (d *deltaReader) number() uint64 {
-	if len(d.rest) > 0 && d.rest[0] < 0x80 {
-		v := uint64(d.rest[0])
-		d.rest = d.rest[1:]
-		return v
-	}
-	v, n := binary.Uvarint(d.rest)
+// varint reads the number at b[i:]; next 0: there is none.
+func varint(b []byte, i int) (v uint64, next int) {
+	v, n := binary.Uvarint(b[i:])
 	if n <= 0 {
-		d.err = errBadDelta
-		return 0
+		return 0, 0
 	}
-	d.rest = d.rest[n:]
-	return v
+	return v, i + n
 }
 
-// next steps to the next entry; false at the end or at an error.
-func (d *deltaReader) next() bool {
-	if d.left == 0 || d.err != nil {
-		return false
+// scanDelta calls fn with every entry until it returns false. It is what each
+// look-up of a key spends its time in, hence the short numbers by hand.
+func scanDelta(b []byte, fn func(stateEntry) bool) error {
+	left, i := varint(b, 0)
+	if i == 0 {
+		return errBadDelta
 	}
-	d.left--
-	gap := d.number()
-	event := d.number()
-	if d.entry.key+int64(gap) <= d.entry.key || int64(event) < 0 {
-		d.err = errBadDelta
+	key := int64(0)
+	for ; left > 0; left-- {
+		var gap, event uint64
+		if i+1 < len(b) && b[i] < 0x80 {
+			gap, i = uint64(b[i]), i+1
+		} else if gap, i = varint(b, i); i == 0 {
+			return errBadDelta
+		}
+		if i+1 < len(b) && b[i] >= 0x80 && b[i+1] < 0x80 {
+			event, i = uint64(b[i]&0x7f)|uint64(b[i+1])<<7, i+2
+		} else if event, i = varint(b, i); i == 0 {
+			return errBadDelta
+		}
+		next := key + int64(gap)
+		if next <= key || int64(event) < 0 {
+			return errBadDelta
+		}
+		if key = next; !fn(stateEntry{key, EventNum(event)}) {
+			return nil
+		}
 	}
-	d.entry = stateEntry{d.entry.key + int64(gap), EventNum(event)}
-	return d.err == nil
+	if i != len(b) {
+		return errBadDelta
+	}
+	return nil
 }
 
 func decodeDelta(b []byte) ([]stateEntry, error) {
-	d := readDelta(b)
-	if d.err != nil {
-		return nil, d.err
-	}
-	entries := make([]stateEntry, 0, d.left)
-	for d.next() {
-		entries = append(entries, d.entry)
-	}
-	if d.err == nil && len(d.rest) > 0 {
-		d.err = errBadDelta
-	}
-	return entries, d.err
+	entries := make([]stateEntry, 0, len(b)/4+1)
+	err := scanDelta(b, func(e stateEntry) bool {
+		entries = append(entries, e)
+		return true
+	})
+	return entries, err
 }
 
 // findInDelta looks up one key without decoding what follows it.
 func findInDelta(b []byte, key int64) (event EventNum, found bool, err error) {
-	d := readDelta(b)
-	for d.next() {
-		if d.entry.key >= key {
-			return d.entry.event, d.entry.key == key, nil
+	err = scanDelta(b, func(e stateEntry) bool {
+		if e.key == key {
+			event, found = e.event, true
 		}
-	}
-	return 0, false, d.err
+		return e.key < key
+	})
+	return event, found, err
 }
 
 // overlay is older with newer on top; both sorted by key.

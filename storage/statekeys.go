@@ -9,7 +9,7 @@ var (
 	stateKeyNum  = stmt(`SELECT num FROM state_keys WHERE type = ? AND state_key = ?`)
 	addStateKey  = stmt(`INSERT INTO state_keys (type, state_key) VALUES (?, ?)`)
 	stateKeysAll = stmt(`SELECT num, type, state_key FROM state_keys WHERE num IN (SELECT value FROM json_each(?)) ORDER BY num`)
-	stateKeysOf  = stmt(`SELECT num FROM state_keys WHERE type = ? ORDER BY num`)
+	stateKeysOf  = stmt(`SELECT num, type, state_key FROM state_keys WHERE num IN (SELECT value FROM json_each(?)) AND type = ? ORDER BY num`)
 )
 
 // stateKey is the number of a key of state; ErrNotFound: no room has had it.
@@ -39,6 +39,11 @@ func (t *Tx) intern(state []StateKeyed) ([]stateEntry, error) {
 
 // named turns numbers back into entries. The numbers are sorted by key.
 func (r *Rx) named(entries []stateEntry) ([]StateKeyed, error) {
+	return r.namedBy(stateKeysAll, entries)
+}
+
+// namedBy is named for those that a query finds.
+func (r *Rx) namedBy(q *statement, entries []stateEntry, args ...any) ([]StateKeyed, error) {
 	if len(entries) == 0 {
 		return nil, nil
 	}
@@ -46,12 +51,12 @@ func (r *Rx) named(entries []stateEntry) ([]StateKeyed, error) {
 	for i, e := range entries {
 		nums[i] = e.key
 	}
-	rows, err := r.query(stateKeysAll, numbers(nums))
+	rows, err := r.query(q, append([]any{numbers(nums)}, args...)...)
 	if err != nil {
 		return nil, fmt.Errorf("state keys: %w", err)
 	}
 	defer rows.Close()
-	out := make([]StateKeyed, 0, len(entries))
+	var out []StateKeyed
 	for rows.Next() {
 		var num int64
 		s := StateKeyed{}
@@ -59,7 +64,7 @@ func (r *Rx) named(entries []stateEntry) ([]StateKeyed, error) {
 			return nil, fmt.Errorf("state keys: %w", err)
 		}
 		for len(entries) > 0 && entries[0].key < num {
-			entries = entries[1:] // a key that was removed, and forgotten since
+			entries = entries[1:] // of another type, or removed and forgotten since
 		}
 		s.Event = entries[0].event
 		out = append(out, s)

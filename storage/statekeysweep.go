@@ -104,15 +104,15 @@ func (k *keySweep) read(t *Tx, limit int) (more bool, err error) {
 		if err := rows.Scan(&k.after, &delta); err != nil {
 			return false, err
 		}
-		d := readDelta(delta)
-		for d.next() {
-			if k.loose[d.entry.key] {
-				delete(k.loose, d.entry.key)
-				k.found = append(k.found, d.entry.key)
+		err := scanDelta(delta, func(e stateEntry) bool {
+			if k.loose[e.key] {
+				delete(k.loose, e.key)
+				k.found = append(k.found, e.key)
 			}
-		}
-		if d.err != nil {
-			return false, d.err
+			return true
+		})
+		if err != nil {
+			return false, err
 		}
 		if bytes += len(delta); bytes > collectBytes {
 			return true, nil

@@ -44,12 +44,12 @@ func (t *Tx) purgeState(room RoomNum, limit int) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		d := readDelta(snap.delta)
-		for d.next() {
-			keys[d.entry.key] = true
-		}
-		if d.err != nil {
-			return 0, d.err
+		err = scanDelta(snap.delta, func(e stateEntry) bool {
+			keys[e.key] = true
+			return true
+		})
+		if err != nil {
+			return 0, err
 		}
 	}
 	loose := make([]int64, 0, len(keys))

@@ -3,6 +3,7 @@ package storage
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 )
 
 var (
@@ -30,7 +31,10 @@ func (t *Tx) childState(room RoomNum, parent StateNum, changes []StateKeyed) (St
 	if err != nil {
 		return 0, err
 	}
-	c := t.chain(parent)
+	c, err := t.wholeChain(parent)
+	if err != nil {
+		return 0, err
+	}
 	top, err := c.hop(0)
 	if err != nil {
 		return 0, err
@@ -54,7 +58,7 @@ func (t *Tx) childState(room RoomNum, parent StateNum, changes []StateKeyed) (St
 	}
 	same, err := t.findState(room, hash, func(s StateNum) (bool, error) {
 		diff, err := t.diffStates(parent, s)
-		return equalEntries(diff, effective), err
+		return slices.Equal(diff, effective), err
 	})
 	if err != nil || same != 0 {
 		return same, err
@@ -68,7 +72,8 @@ func (t *Tx) childState(room RoomNum, parent StateNum, changes []StateKeyed) (St
 
 // StoreState stores a whole state, the outcome of a resolution: as the child
 // of whichever state in near makes the smallest delta, or by itself where none
-// is close. The same content has the same number, as with ChildState.
+// is close. The same content has the same number, as with ChildState. full names
+// each key once, and each event under the key it always has.
 func (t *Tx) StoreState(room RoomNum, near []StateNum, full []StateKeyed) (StateNum, error) {
 	s, err := t.storeState(room, near, full)
 	if err != nil {
@@ -78,15 +83,18 @@ func (t *Tx) StoreState(room RoomNum, near []StateNum, full []StateKeyed) (State
 }
 
 func (t *Tx) storeState(room RoomNum, near []StateNum, full []StateKeyed) (StateNum, error) {
-	entries, err := t.intern(full)
+	states, err := t.nearStates(room, near)
 	if err != nil {
 		return 0, err
 	}
-	entries = withoutRemoved(entries)
+	entries, err := t.internNear(states, full)
+	if err != nil {
+		return 0, err
+	}
 	hash := hashOfAll(entries)
 	same, err := t.findState(room, hash, func(s StateNum) (bool, error) {
 		have, err := t.wholeState(s)
-		return equalEntries(have, entries), err
+		return slices.Equal(have, entries), err
 	})
 	if err != nil || same != 0 {
 		return same, err
@@ -95,24 +103,12 @@ func (t *Tx) storeState(room RoomNum, near []StateNum, full []StateKeyed) (State
 	if err != nil {
 		return 0, err
 	}
-	for _, n := range near {
-		c := t.chain(n)
-		top, err := c.hop(0)
+	for _, n := range states {
+		changes, err := diffEntries(n.entries, entries, nothing)
 		if err != nil {
 			return 0, err
 		}
-		if top.num == 0 || top.room != room {
-			continue
-		}
-		have, err := t.wholeState(n)
-		if err != nil {
-			return 0, err
-		}
-		changes, err := diffEntries(have, entries, nothing)
-		if err != nil {
-			return 0, err
-		}
-		at, err := t.placeNear(room, c, changes)
+		at, err := t.placeNear(room, n.chain, changes)
 		if err != nil {
 			return 0, err
 		}
@@ -121,6 +117,57 @@ func (t *Tx) storeState(room RoomNum, near []StateNum, full []StateKeyed) (State
 		}
 	}
 	return t.addState(room, best, hash)
+}
+
+// nearState is a state beside which another is stored.
+type nearState struct {
+	chain   *stateChain
+	entries []stateEntry
+}
+
+// nearStates reads those of near that are states of the room, each once.
+func (t *Tx) nearStates(room RoomNum, near []StateNum) (list []nearState, err error) {
+	for i, n := range near {
+		c, err := t.wholeChain(n)
+		if err != nil {
+			return nil, err
+		}
+		top, err := c.hop(0)
+		if err != nil {
+			return nil, err
+		}
+		if top.room != room || slices.Contains(near[:i], n) {
+			continue
+		}
+		entries, err := c.state()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, nearState{c, entries})
+	}
+	return list, nil
+}
+
+// internNear is intern for a whole state. An event has one key, so that of most
+// events is known from the states nearby, without a look-up.
+func (t *Tx) internNear(near []nearState, full []StateKeyed) ([]stateEntry, error) {
+	keys := map[EventNum]int64{}
+	for _, n := range near {
+		for _, e := range n.entries {
+			keys[e.event] = e.key
+		}
+	}
+	entries := make([]stateEntry, 0, len(full))
+	var others []StateKeyed
+	for _, s := range full {
+		if key := keys[s.Event]; key != 0 {
+			entries = append(entries, stateEntry{key, s.Event})
+		} else if s.Event != 0 {
+			others = append(others, s)
+		}
+	}
+	interned, err := t.intern(others)
+	return sortedEntries(append(entries, interned...)), err
 }
 
 // findState finds the snapshot of a room that has this hash and is the one,
@@ -193,7 +240,11 @@ func (t *Tx) place(c *stateChain, changes []stateEntry) (placement, error) {
 			return placement{}, err
 		}
 	}
-	at.delta = overlay(changes, c.upTo(n))
+	union, err := c.upTo(n)
+	if err != nil {
+		return placement{}, err
+	}
+	at.delta = overlay(changes, union)
 	if base.depth > 0 {
 		at.base = base.num
 	} else {
@@ -235,7 +286,11 @@ func (t *Tx) placeNear(room RoomNum, c *stateChain, changes []stateEntry) (place
 		}
 		// From the sibling to the new one: was gives what the base has, which
 		// is what either has of a key that its delta does not name.
-		diff, err := diffEntries(h.entries, delta, was)
+		entries, err := h.all()
+		if err != nil {
+			return best, err
+		}
+		diff, err := diffEntries(entries, delta, was)
 		if err != nil {
 			return best, err
 		}
@@ -257,16 +312,4 @@ func (t *Tx) addState(room RoomNum, at placement, hash int64) (StateNum, error) 
 	}
 	_, err = t.exec(looseState, n, t.Clock())
 	return StateNum(n), err
-}
-
-func equalEntries(a, b []stateEntry) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
