@@ -44,7 +44,7 @@ type forks struct {
 }
 
 func (f *forks) run(seed uint64) {
-	const each = 25
+	const each = 20
 	var wg sync.WaitGroup
 	start := func(n uint64, fn func(*rand.Rand)) {
 		rng := rand.New(rand.NewPCG(seed, n))
@@ -124,23 +124,23 @@ func (f *forks) count(out Outcome) {
 func (f *forks) draft(rng *rand.Rand, sender matrix.UserID) Draft {
 	other := f.users[1+rng.IntN(len(f.users)-1)]
 	number := rng.IntN(1_000_000)
-	switch rng.IntN(12) {
-	case 0:
+	switch rng.IntN(18) {
+	case 0, 1:
 		return setting(sender, typeName, "", content("name", number))
-	case 1, 2:
+	case 2, 10, 11, 12:
 		return setting(sender, typeTopic, "", content("topic", number))
 	case 3:
 		if sender != alice { // who has the last word
 			return member(sender, sender, matrix.MembershipLeave)
 		}
-	case 4, 5:
+	case 4, 5, 13, 14:
 		return member(sender, sender, matrix.MembershipJoin)
 	case 6:
 		return member(sender, other, matrix.MembershipBan)
 	case 7:
 		return member(sender, other, matrix.MembershipLeave)
 	case 8:
-		return setting(sender, matrix.TypeJoinRules, "", content("join_rule", []string{"public", "invite"}[number%2]))
+		return setting(sender, matrix.TypeJoinRules, "", content("join_rule", []string{"public", "public", "invite"}[number%3]))
 	case 9:
 		return f.levels(sender, number)
 	}
