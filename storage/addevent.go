@@ -41,8 +41,11 @@ func (e *NewEvent) check() error {
 	return nil
 }
 
+// newTop is the top of an event of room ?1 at position ?3 and depth ?4.
+const newTop = `iif(?3 > 0, max(?4, ifnull((SELECT top FROM events WHERE room = ?1 AND pos <> 0 ORDER BY pos DESC LIMIT 1), 0)), 0)`
+
 var insertEvent = stmt(`INSERT INTO events (room, event_id, pos, depth, generation, ts, standing, soft_failed,
-	outlier, state_before, replaces, json) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+	outlier, state_before, replaces, json, top) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ` + newTop + `)`)
 
 // AddEvent stores an event. Extremities and the current state are the caller's
 // to move. An event that is there is [ErrConflict]; an outlier among those
@@ -65,8 +68,8 @@ func (tx *Tx) AddEvent(room Room, e NewEvent) (Event, error) {
 	return stored, nil
 }
 
-var promoteEvent = stmt(`UPDATE events SET pos = ?, depth = ?, generation = ?, standing = ?, soft_failed = ?,
-	state_before = ?, replaces = ?, outlier = 0 WHERE num = ? AND outlier = 1`)
+var promoteEvent = stmt(`UPDATE events SET pos = ?3, depth = ?4, generation = ?5, standing = ?6, soft_failed = ?7,
+	state_before = ?8, replaces = ?9, outlier = 0, top = ` + newTop + ` WHERE room = ?1 AND num = ?2 AND outlier = 1`)
 
 // PromoteOutlier lets an event that was stored as an outlier join the graph.
 // e.Event is not looked at: the stored one stays. An event that is no outlier
@@ -80,8 +83,8 @@ func (tx *Tx) PromoteOutlier(room Room, num EventNum, e NewEvent) (Event, error)
 	stored, err := tx.prepareEvent(room, &e)
 	if err == nil {
 		stored.Num, stored.RedactedBy = num, old.RedactedBy
-		err = tx.mustChange("promote", promoteEvent, stored.Pos, stored.Depth, e.Generation, int64(e.Standing), e.SoftFailed,
-			int64(stored.StateBefore), int64(stored.Replaces), int64(num))
+		err = tx.mustChange("promote", promoteEvent, int64(room.Num), int64(num), stored.Pos, stored.Depth, e.Generation,
+			int64(e.Standing), e.SoftFailed, int64(stored.StateBefore), int64(stored.Replaces))
 	}
 	if err == nil {
 		err = tx.linkEvent(&stored)

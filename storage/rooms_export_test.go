@@ -39,3 +39,6 @@ func (s *Store) Break(tb testing.TB, sql string) {
 		tb.Fatal(err)
 	}
 }
+
+// PurgeSome is one step of the sweeper of purged rooms.
+func (t *Tx) PurgeSome(limit int) (int, error) { return t.sweepPurgedRooms(limit) }

@@ -167,6 +167,13 @@ func TestPurgeRoom(t *testing.T) {
 		}
 		return nil
 	})
+	for left := 1; left != 0; {
+		storagetest.Check(t, s)
+		within(t, s, func(tx *storage.Tx) (err error) {
+			left, err = tx.PurgeSome(150)
+			return err
+		})
+	}
 	sweepNow(t, s)
 	if got := count(); got != before {
 		t.Errorf("after the purge:\n%s\nwant\n%s", got, before)

@@ -46,7 +46,7 @@ func (tx *Tx) setCurrentState(room Room, next StateNum, pos int64) ([]StateChang
 	if err != nil {
 		return nil, err
 	}
-	m := memberMove{tx: tx, room: room, pos: pos}
+	m := memberMove{tx: tx, room: room.Num, pos: pos}
 	changes := make([]StateChange, 0, len(diff))
 	for _, d := range diff {
 		c := StateChange{Type: d.Type, StateKey: d.StateKey, Event: d.Event, Pos: pos}
@@ -66,8 +66,10 @@ func (tx *Tx) setCurrentState(room Room, next StateNum, pos int64) ([]StateChang
 	if _, err := tx.exec(addRoomState, int64(room.Num), pos, int64(next)); err != nil {
 		return nil, err
 	}
-	_, err = tx.exec(setRoomState, int64(room.Num), int64(next), pos, m.joined, m.invited)
-	return changes, err
+	if _, err := tx.exec(setRoomState, int64(room.Num), int64(next), pos, m.joined, m.invited); err != nil {
+		return nil, err
+	}
+	return changes, m.countServers()
 }
 
 // moveEntry changes one entry and returns the event it had.
@@ -95,14 +97,15 @@ var (
 // memberMove moves memberships along with the current state, and counts.
 type memberMove struct {
 	tx              *Tx
-	room            Room
+	room            RoomNum
 	pos             int64
-	joined, invited int64 // how many more there are
+	joined, invited int64                       // how many more there are
+	servers         map[matrix.ServerName]int64 // how many more are joined
 }
 
 func (m *memberMove) move(c StateChange) error {
 	user := matrix.UserID(c.StateKey)
-	now, sender := "leave", user
+	now, sender := matrix.MembershipLeave, user
 	if c.Event != 0 {
 		ev, err := m.tx.EventByNum(c.Event)
 		if err != nil {
@@ -112,34 +115,42 @@ func (m *memberMove) move(c StateChange) error {
 	}
 	var was string
 	var since int64
-	err := m.tx.row(memberRow, []any{int64(m.room.Num), string(user)}, &was, &since)
+	err := m.tx.row(memberRow, []any{int64(m.room), string(user)}, &was, &since)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
 	if now != was {
 		since = m.pos
+		m.count(was, -1, user)
+		m.count(now, 1, user)
 	}
-	_, err = m.tx.exec(setMember, int64(m.room.Num), string(user), now, int64(c.Event), string(sender), m.pos, since, m.tx.localTo(user))
-	if err != nil {
-		return err
-	}
-	if now == was {
-		return nil
-	}
-	if err := m.count(was, -1, user.Server()); err != nil {
-		return err
-	}
-	return m.count(now, 1, user.Server())
+	_, err = m.tx.exec(setMember, int64(m.room), string(user), now, int64(c.Event), string(sender), m.pos, since, m.tx.localTo(user))
+	return err
 }
 
 // count adds to the counts of a membership.
-func (m *memberMove) count(membership string, n int64, server matrix.ServerName) error {
+func (m *memberMove) count(membership string, n int64, user matrix.UserID) {
 	switch membership {
-	case "join":
+	case matrix.MembershipJoin:
 		m.joined += n
-		return m.tx.countJoined(m.room.Num, server, n)
-	case "invite":
+		if m.servers == nil {
+			m.servers = map[matrix.ServerName]int64{}
+		}
+		m.servers[user.Server()] += n
+	case matrix.MembershipInvite:
 		m.invited += n
+	}
+}
+
+// countServers stores the counts of servers.
+func (m *memberMove) countServers() error {
+	for server, n := range m.servers {
+		if n == 0 {
+			continue
+		}
+		if err := m.tx.countJoined(m.room, server, n); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"fmt"
 	"math"
 	"slices"
 )
@@ -24,17 +25,20 @@ var (
 // a cursor on and without the event the cursor names. next continues behind the
 // last event. Fewer events than limit: there are no more for now.
 func (rx *Rx) Timeline(room RoomNum, from Cursor, backwards bool, limit int) (events []Event, next Cursor, err error) {
-	before := from.Before
-	if before == 0 {
-		before = math.MaxInt64
-	}
-	depth, pos, s := from.Depth, from.Pos, timelineForth
+	s, start := timelineForth, from
 	if backwards {
-		if s = timelineBack; depth == 0 && pos == 0 {
-			depth = math.MaxInt64
+		s = timelineBack
+		if start.Depth == 0 && start.Pos == 0 {
+			start.Depth, err = rx.deepest(room, start.Before)
+			start.Depth, start.Pos = start.Depth+1, math.MinInt64
 		}
 	}
-	events, err = rx.listEvents("timeline", s, int64(room), depth, pos, before, limit)
+	if start.Before == 0 {
+		start.Before = math.MaxInt64
+	}
+	if err == nil {
+		events, err = rx.listEvents("timeline", s, int64(room), start.Depth, start.Pos, start.Before, limit)
+	}
 	if err != nil {
 		return nil, Cursor{}, err
 	}
@@ -43,6 +47,22 @@ func (rx *Rx) Timeline(room RoomNum, from Cursor, backwards bool, limit int) (ev
 		next.Depth, next.Pos = events[n-1].Depth, events[n-1].Pos
 	}
 	return events, next, nil
+}
+
+var deepestBefore = stmt(`SELECT max(
+	ifnull((SELECT top FROM events WHERE room = ?1 AND pos <> 0 AND pos < ?2 ORDER BY pos DESC LIMIT 1), 0),
+	ifnull((SELECT max(depth) FROM events WHERE room = ?1 AND pos < 0), 0))`)
+
+// deepest is the greatest depth of what was told before a position (0: of all)
+// or backfilled, so that a page that begins there steps over nothing newer.
+func (rx *Rx) deepest(room RoomNum, before int64) (depth int64, err error) {
+	if before == 0 {
+		return math.MaxInt64 - 1, nil
+	}
+	if err := rx.row(deepestBefore, []any{int64(room), before}, &depth); err != nil {
+		return 0, fmt.Errorf("timeline: %w", err)
+	}
+	return depth, nil
 }
 
 var roomNews = stmt(`SELECT ` + eventColumns + ` FROM events e` + eventSender + `WHERE e.room = ? AND e.pos <> 0

@@ -25,6 +25,7 @@ CREATE TABLE events (
   event_id       TEXT    NOT NULL UNIQUE,
   pos            INTEGER NOT NULL,            -- in the room's stream: >0 told live, <0 backfilled, 0 never told
   depth          INTEGER NOT NULL,            -- ours, not the one the event claims; 0: not in the graph
+  top            INTEGER NOT NULL DEFAULT 0,  -- told live: the greatest depth of those up to this one
   generation     INTEGER NOT NULL,            -- greater than those of its auth events
   ts             INTEGER NOT NULL,            -- origin_server_ts
   standing       INTEGER NOT NULL DEFAULT 0,  -- 0 accepted, 1 and 2 rejected
@@ -38,6 +39,7 @@ CREATE TABLE events (
 ) STRICT;
 CREATE UNIQUE INDEX events_stream ON events (room, pos) WHERE pos <> 0;
 CREATE INDEX events_topological ON events (room, depth, pos) WHERE pos <> 0;
+CREATE INDEX events_backfilled ON events (room, depth) WHERE pos < 0;
 CREATE INDEX events_time ON events (room, ts) WHERE pos <> 0;
 CREATE INDEX events_untold ON events (room) WHERE pos = 0;
 CREATE INDEX events_state ON events (state_before) WHERE state_before <> 0;
