@@ -24,7 +24,7 @@ type Act struct {
 // [Rooms.Send]. Its error is M_FORBIDDEN; see [Rooms.Authoriser].
 func (r *Rooms) Join(tx *storage.Tx, room storage.Room, a Act) error {
 	a.Target = a.Sender
-	if current(tx.Rx, room.Num).membership(a.Sender) == matrix.MembershipJoin {
+	if r.current(tx.Rx, room.Num).membership(a.Sender) == matrix.MembershipJoin {
 		return nil
 	}
 	return r.move(tx, room, a, matrix.MembershipJoin)
@@ -34,7 +34,7 @@ func (r *Rooms) Join(tx *storage.Tx, room storage.Room, a Act) error {
 // has left already, leaves again without an event. Its error is M_FORBIDDEN.
 func (r *Rooms) Leave(tx *storage.Tx, room storage.Room, a Act) error {
 	a.Target = a.Sender
-	if current(tx.Rx, room.Num).membership(a.Sender) == matrix.MembershipLeave {
+	if r.current(tx.Rx, room.Num).membership(a.Sender) == matrix.MembershipLeave {
 		return nil
 	}
 	return r.move(tx, room, a, matrix.MembershipLeave)
@@ -55,7 +55,7 @@ func (r *Rooms) Invite(tx *storage.Tx, room storage.Room, a Act) error {
 // Kick has the target leave, who is joined, invited or knocks. Its error is
 // M_FORBIDDEN.
 func (r *Rooms) Kick(tx *storage.Tx, room storage.Room, a Act) error {
-	state := current(tx.Rx, room.Num)
+	state := r.current(tx.Rx, room.Num)
 	if err := joined(state, a.Sender); err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (r *Rooms) Ban(tx *storage.Tx, room storage.Room, a Act) error {
 // Unban lifts the target's ban. Its errors are M_FORBIDDEN, and M_BAD_STATE
 // where the target is not banned.
 func (r *Rooms) Unban(tx *storage.Tx, room storage.Room, a Act) error {
-	state := current(tx.Rx, room.Num)
+	state := r.current(tx.Rx, room.Num)
 	if err := joined(state, a.Sender); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (r *Rooms) move(tx *storage.Tx, room storage.Room, a Act, membership string
 	content.set("membership", membership)
 	key := string(a.Target)
 	d := Draft{Type: matrix.TypeMember, StateKey: &key, Sender: a.Sender, Content: content.json(), Device: a.Device, TxnID: a.TxnID}
-	state := current(tx.Rx, room.Num)
+	state := r.current(tx.Rx, room.Num)
 	same, err := repeats(state, d)
 	if same || err != nil {
 		return err

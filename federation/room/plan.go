@@ -83,17 +83,17 @@ func createEvent(rx *storage.Rx, room storage.Room) (storage.Event, error) {
 
 // checkCurrent is the sixth check on receipt: by the current state of the room.
 // Server-Server API, "Soft failure".
-func (p *plan) checkCurrent(rx *storage.Rx, room storage.Room) error {
+func (p *plan) checkCurrent(r *Rooms, rx *storage.Rx, room storage.Room) error {
 	p.state = room.State
 	if p.standing != rules.Accepted {
 		return nil
 	}
-	state := current(rx, room.Num)
+	state := r.current(rx, room.Num)
 	err := rules.Authorize(p.ev, state)
 	if state.err != nil {
 		return state.err
 	}
-	if r := (*rules.Refusal)(nil); errors.As(err, &r) {
+	if refusal := (*rules.Refusal)(nil); errors.As(err, &refusal) {
 		p.softFailed, p.reason = true, err
 		return nil
 	}

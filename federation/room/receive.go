@@ -74,7 +74,7 @@ func (r *Rooms) Receive(ctx context.Context, ev *matrix.Event) (Outcome, error) 
 func (r *Rooms) receive(ctx context.Context, ev *matrix.Event) (out Outcome, done bool, err error) {
 	var p *plan
 	err = r.store.Read(ctx, "plan a received event", func(rx *storage.Rx) error {
-		p, out, err = planReceived(rx, ev)
+		p, out, err = r.planReceived(rx, ev)
 		return err
 	})
 	if p == nil || err != nil {
@@ -103,7 +103,7 @@ func (r *Rooms) receive(ctx context.Context, ev *matrix.Event) (out Outcome, don
 }
 
 // planReceived plans an event; without a plan there is an outcome already.
-func planReceived(rx *storage.Rx, ev *matrix.Event) (*plan, Outcome, error) {
+func (r *Rooms) planReceived(rx *storage.Rx, ev *matrix.Event) (*plan, Outcome, error) {
 	room, err := rx.Room(ev.RoomID())
 	if err != nil {
 		return nil, Outcome{}, err
@@ -133,7 +133,7 @@ func planReceived(rx *storage.Rx, ev *matrix.Event) (*plan, Outcome, error) {
 	}
 	for _, step := range []func() error{
 		func() error { return p.judge(rx, room) },
-		func() error { return p.checkCurrent(rx, room) },
+		func() error { return p.checkCurrent(r, rx, room) },
 		func() error { return p.checkRedaction(rx, room) },
 		func() error { return p.settle(rx, room, leaves) },
 	} {

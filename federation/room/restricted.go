@@ -39,7 +39,7 @@ func restricted(v *matrix.Version, state *view, user matrix.UserID) bool {
 // with [ErrOtherServer] behind it, that nobody here can vouch. Server-Server
 // API, "Restricted rooms".
 func (r *Rooms) Authoriser(rx *storage.Rx, room storage.Room, user matrix.UserID) (matrix.UserID, error) {
-	state := current(rx, room.Num)
+	state := r.current(rx, room.Num)
 	if !restricted(room.Version, state, user) {
 		return "", state.err
 	}

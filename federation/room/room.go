@@ -16,6 +16,8 @@ import (
 type Options struct {
 	// DefaultVersion is the room version of new rooms; empty: [matrix.DefaultRoomVersion].
 	DefaultVersion matrix.RoomVersion
+	// CacheBytes bounds what is kept of current states in memory; 0: 8 MiB.
+	CacheBytes int
 }
 
 // Rooms appends events to the rooms of a store. It may be used by any number
@@ -27,6 +29,7 @@ type Rooms struct {
 	log      *zap.Logger
 	planning locks
 	prepared prepared
+	cache    cache
 }
 
 // New makes Rooms. signer gives the key that signs now.
@@ -34,7 +37,12 @@ func New(store *storage.Store, signer func() matrix.Signer, opt Options, log *za
 	if opt.DefaultVersion == "" {
 		opt.DefaultVersion = matrix.DefaultRoomVersion
 	}
-	return &Rooms{store: store, signer: signer, opt: opt, log: log.Named("rooms")}
+	if opt.CacheBytes == 0 {
+		opt.CacheBytes = defaultCache
+	}
+	r := &Rooms{store: store, signer: signer, opt: opt, log: log.Named("rooms")}
+	r.cache.limit = opt.CacheBytes / 2
+	return r
 }
 
 // Draft is an event that a local user wants to send.

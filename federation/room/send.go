@@ -18,7 +18,7 @@ func (r *Rooms) Send(tx *storage.Tx, room storage.Room, d Draft) (storage.Event,
 	if err != nil {
 		return storage.Event{}, err
 	}
-	state := current(tx.Rx, room.Num)
+	state := r.current(tx.Rx, room.Num)
 	if err := r.prepare(tx.Rx, room, state, &d); err != nil {
 		return storage.Event{}, err
 	}

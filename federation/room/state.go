@@ -16,10 +16,19 @@ type view struct {
 	err  error
 }
 
-// current is the current state of a room.
-func current(rx *storage.Rx, room storage.RoomNum) *view {
+// current is the current state of a room, of events that are kept parsed.
+func (r *Rooms) current(rx *storage.Rx, room storage.RoomNum) *view {
 	return &view{seen: map[rules.Key]storage.Event{}, find: func(typ, stateKey string) (storage.Event, error) {
-		return rx.CurrentState(room, typ, stateKey)
+		hit := false
+		ev, err := rx.CurrentStateVia(room, typ, stateKey, func(id matrix.EventID, redacted bool) *matrix.Event {
+			kept := r.cache.get(id, redacted)
+			hit = kept != nil
+			return kept
+		})
+		if err == nil && !hit {
+			r.cache.put(ev.Event, ev.RedactedBy != 0)
+		}
+		return ev, err
 	}}
 }
 

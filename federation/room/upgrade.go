@@ -39,7 +39,7 @@ func (r *Rooms) Upgrade(tx *storage.Tx, old storage.Room, u Upgrading) (storage.
 	if err != nil {
 		return storage.Room{}, err
 	}
-	up := upgrade{rooms: r, tx: tx, old: old, state: current(tx.Rx, old.Num), by: u.By, version: v}
+	up := upgrade{rooms: r, tx: tx, old: old, state: r.current(tx.Rx, old.Num), by: u.By, version: v}
 	if err := up.makeRoom(u.Creators); err != nil {
 		return storage.Room{}, err
 	}

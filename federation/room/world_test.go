@@ -116,7 +116,7 @@ func (w *world) mustAct(do act, room storage.Room, a Act) {
 func (w *world) state(room storage.Room, typ, key string) (ev *matrix.Event) {
 	w.tb.Helper()
 	w.read(func(rx *storage.Rx) error {
-		v := current(rx, room.Num)
+		v := w.rooms.current(rx, room.Num)
 		ev = v.Event(typ, key)
 		return v.err
 	})

@@ -115,7 +115,7 @@ func (r *Rooms) planSend(ctx context.Context, u *unplannedError) error {
 			return err
 		}
 		p.ev, p.generation = ev, generation
-		if err := p.checkCurrent(rx, room); err != nil {
+		if err := p.checkCurrent(r, rx, room); err != nil {
 			return err
 		}
 		if p.reason != nil {
