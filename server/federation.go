@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -18,20 +17,21 @@ import (
 
 // openFederation makes the client of other servers and the keys, which need
 // each other: requests are signed, and keys are fetched.
-func (s *Server) openFederation(ctx context.Context, now func() time.Time, log *zap.Logger) error {
+func (s *Server) openFederation(ctx context.Context, opt options, log *zap.Logger) error {
 	var err error
 	s.remote, err = remote.New(remote.Options{
 		Server:       s.store.ServerName(),
 		Signer:       func() matrix.Signer { return s.keys.Signer() },
 		AllowPrivate: s.cfg.Security.Federation.AllowPrivateAddresses,
 		CAFile:       s.cfg.Security.Federation.CAFile,
+		LoopbackOnly: opt.loopback,
 		UserAgent:    "Hearth/" + Version(),
-		Now:          now,
+		Now:          opt.Now,
 	})
 	if err != nil {
 		return fmt.Errorf("security.federation.ca_file: %w", err)
 	}
-	s.keys, err = keyring.Open(ctx, s.store, s.remote, keyring.Options{Notaries: notaries(s.cfg.Federation), Now: now}, log)
+	s.keys, err = keyring.Open(ctx, s.store, s.remote, keyring.Options{Notaries: notaries(s.cfg.Federation), Now: opt.Now}, log)
 	return err
 }
 

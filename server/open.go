@@ -58,16 +58,25 @@ type site struct {
 }
 
 // Option changes how a test runs a server.
-type Option func(*storage.Options)
+type Option func(*options)
+
+type options struct {
+	storage.Options
+	loopback bool // no other server is reached but at this machine
+}
 
 // WithClock replaces the wall clock, and the steady clock beside it if mono is
 // not nil.
 func WithClock(now func() time.Time, mono func() time.Duration) Option {
-	return func(o *storage.Options) { o.Now, o.Mono = now, mono }
+	return func(o *options) { o.Now, o.Mono = now, mono }
 }
 
 // WithVFS carries the database over a SQLite VFS that injects faults.
-func WithVFS(name string) Option { return func(o *storage.Options) { o.VFS = name } }
+func WithVFS(name string) Option { return func(o *options) { o.VFS = name } }
+
+// WithLoopback keeps requests to other servers on this machine: no name is
+// looked up, and no other address connected to.
+func WithLoopback() Option { return func(o *options) { o.loopback = true } }
 
 // Open opens the data directory, which no other process may have open, and
 // binds all listeners. Requests wait until [Server.Run].
@@ -90,21 +99,21 @@ func openParts(ctx context.Context, cfg config.Config, log *zap.Logger, opts []O
 	if log == nil {
 		log = zap.NewNop()
 	}
-	so := storage.Options{
+	so := options{Options: storage.Options{
 		Dir:        cfg.Server.DataDir,
 		ServerName: matrix.ServerName(cfg.Server.Name),
 		Now:        time.Now, //nolint:forbidigo // the one real clock, handed down from here
 		Log:        log,
-	}
+	}}
 	for _, opt := range opts {
 		opt(&so)
 	}
-	store, err := storage.Open(ctx, so)
+	store, err := storage.Open(ctx, so.Options)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open %s: %w", filepath.Clean(cfg.Server.DataDir), err)
 	}
 	s := &Server{cfg: cfg, log: log.Named("server"), store: store, registry: prometheus.NewRegistry()}
-	if err := s.openFederation(ctx, so.Now, log); err != nil {
+	if err := s.openFederation(ctx, so, log); err != nil {
 		return nil, nil, errors.Join(err, s.Close())
 	}
 	s.inbox = inbox.New(store, inbox.Options{

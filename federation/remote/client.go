@@ -27,6 +27,8 @@ type Options struct {
 	Signer func() matrix.Signer // the key in use now; nil: requests are not signed
 	// AllowPrivate permits private, loopback and link-local addresses.
 	AllowPrivate bool
+	// LoopbackOnly looks no name up and connects to no other address. For tests.
+	LoopbackOnly bool
 	CAFile       string        // certificates to trust beside the system's; empty: none
 	Timeout      time.Duration // of a whole request; 0: 60 s
 	MaxResponse  int64         // bytes read of an answer; 0: 64 MiB
@@ -91,6 +93,9 @@ func New(opt Options) (*Client, error) {
 	dialer := &net.Dialer{}
 	if !opt.AllowPrivate {
 		dialer.Control = ssrf.New(ssrf.WithAnyPort(), ssrf.WithNetworks("tcp4", "tcp6")).Safe
+	}
+	if opt.LoopbackOnly {
+		opt.Resolver, dialer.Control = nowhere{}, onlyLoopback
 	}
 	c := &Client{
 		opt:            opt,

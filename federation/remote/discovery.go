@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"hearth/storage/matrix"
 )
@@ -145,6 +146,25 @@ func (c *Client) addresses(ctx context.Context, host string) ([]netip.Addr, erro
 		err = fmt.Errorf("%s has no address", host)
 	}
 	return addrs, err
+}
+
+// nowhere is the resolver where no name exists.
+type nowhere struct{}
+
+func (nowhere) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	return nil, &net.DNSError{Err: "no name is looked up here", Name: host, IsNotFound: true}
+}
+
+func (nowhere) LookupSRV(_ context.Context, _, _, name string) (string, []*net.SRV, error) {
+	return "", nil, &net.DNSError{Err: "no name is looked up here", Name: name, IsNotFound: true}
+}
+
+// onlyLoopback refuses a connection that would leave this machine.
+func onlyLoopback(_, address string, _ syscall.RawConn) error {
+	if to, err := netip.ParseAddrPort(address); err != nil || !to.Addr().Unmap().IsLoopback() {
+		return fmt.Errorf("%s is not on this machine", address)
+	}
+	return nil
 }
 
 func (c *Client) dialOne(ctx context.Context, to netip.AddrPort) (net.Conn, error) {

@@ -507,3 +507,42 @@ func TestAnswers(t *testing.T) {
 		t.Error("a request to ourselves was made")
 	}
 }
+
+// TestLoopbackOnly: a client of tests asks no resolver and connects to no other
+// machine, whatever a server is called.
+func TestLoopbackOnly(t *testing.T) {
+	t.Parallel()
+	resolver := &names{hosts: map[string]string{"elsewhere.test": "127.0.0.1"}}
+	c, err := New(Options{Server: "us.test", AllowPrivate: true, LoopbackOnly: true, Resolver: resolver})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[matrix.ServerName]string{
+		"elsewhere.test":      "no name is looked up here",
+		"elsewhere.test:8448": "no name is looked up here",
+		"192.0.2.1:8448":      "is not on this machine",
+		"[2001:db8::1]:8448":  "is not on this machine",
+		"10.1.2.3":            "is not on this machine",
+	} {
+		_, err := c.ServerKeys(t.Context(), name)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want an error that %s", name, err, want)
+		}
+	}
+	if len(resolver.asked) != 0 {
+		t.Errorf("asked for %v", resolver.asked)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	go func() {
+		if conn, err := listener.Accept(); err == nil {
+			_ = conn.Close()
+		}
+	}()
+	if _, err := c.ServerKeys(t.Context(), matrix.ServerName(listener.Addr().String())); err == nil || strings.Contains(err.Error(), "not on this machine") {
+		t.Errorf("loopback: got %v, want a connection that ends", err)
+	}
+}

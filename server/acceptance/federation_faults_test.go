@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"hearth/server/config"
 	"hearth/server/testserver"
+	"hearth/storage/matrix"
 	"hearth/storage/storagetest"
 )
 
@@ -181,5 +183,27 @@ func TestLargeBacklog(t *testing.T) {
 	emptied(t, net[0])
 	if largest.Load() > 2<<20+1024 || transactions.Load() < int64(total/40) {
 		t.Fatalf("%d transactions, the largest of %d bytes", transactions.Load(), largest.Load())
+	}
+}
+
+// TestNeverLeavesLoopback: servers of tests ask nobody for made-up names, and
+// connect to no other machine.
+func TestNeverLeavesLoopback(t *testing.T) {
+	t.Parallel()
+	hs := testserver.New(t, testserver.Config(func(c *config.Config) { c.Security.Federation.AllowPrivateAddresses = true }))
+	alice := hs.Register("alice")
+	for name, want := range map[matrix.ServerName]string{
+		"elsewhere.test": "no name is looked up here", "192.0.2.1:8448": "192.0.2.1:8448 is not on this machine",
+	} {
+		alice.SendToDevices("m.test", string(name), testserver.Messages{matrix.NewUserID("u", name): {"*": `{}`}})
+		for why := ""; !strings.Contains(why, want); {
+			list, err := hs.Outbox().Queues(t.Context(), name)
+			if err != nil || len(list) != 1 {
+				t.Fatalf("got %v, %v", list, err)
+			}
+			if why = list[0].LastError; why != "" && !strings.Contains(why, want) {
+				t.Fatalf("%s failed with %s", name, why)
+			}
+		}
 	}
 }

@@ -9,6 +9,9 @@
 //	hs.Crash()
 //	bob.Sync().HasToDevice("m.test", `{"n":1}`)
 //
+// No server looks a name up or connects to another machine: made-up server names
+// reach nobody.
+//
 // When the test ends, the database and the memory beside it are checked for
 // everything that must hold, so each such test is a test of the invariants too.
 package testserver
