@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"hearth/storage"
 	"hearth/storage/matrix"
 )
 
@@ -17,14 +18,19 @@ import (
 // strings, headers or bodies.
 func (k *Kernel) logAccess(w *response, r *http.Request, c *Call, took time.Duration) {
 	level := zapcore.DebugLevel
-	if w.status >= 500 && w.err != nil && !clientLeft(r, w.err) {
+	if w.status >= 500 && w.err != nil && !clientLeft(r, w.err) && k.loud(w.err) {
 		level = zapcore.ErrorLevel
 	}
 	entry := k.log.Check(level, "request")
 	if entry == nil {
 		return
 	}
-	fields := make([]zap.Field, 0, 12)
+	fields := make([]zap.Field, 0, 13)
+	if level == zapcore.ErrorLevel {
+		if n := k.unsaid.Swap(0); n > 0 {
+			fields = append(fields, zap.Int64("unlogged", n))
+		}
+	}
 	fields = append(fields,
 		zap.String("request_id", c.RequestID),
 		zap.String("method", r.Method),
@@ -50,6 +56,21 @@ func (k *Kernel) logAccess(w *response, r *http.Request, c *Call, took time.Dura
 		fields = append(fields, zap.Error(w.err))
 	}
 	entry.Write(fields...)
+}
+
+// loud tells whether a failure of the server gets a line at error level. Where
+// the disk refuses writes, the store says so once, when that begins and when it
+// ends; of other failures that go on, the first lines say as much as all of them,
+// and the disk may be what fails.
+func (k *Kernel) loud(err error) bool {
+	if errors.Is(err, storage.ErrReadOnly) {
+		return false
+	}
+	if k.failures.take("", k.opt.Now()) != nil {
+		k.unsaid.Add(1)
+		return false
+	}
+	return true
 }
 
 // clientLeft tells a failure that only says that nobody waits any more.

@@ -56,21 +56,22 @@ func decode(w *response, r *http.Request, rt *route, in any) error {
 // for bodies, and then lifts the read deadline so that the handler may take its time.
 func readBody(w *response, r *http.Request, max int64, buf *bytes.Buffer) error {
 	if r.ContentLength > max {
-		w.closeAfter()
 		return tooLarge(max)
 	}
 	if r.ContentLength > 0 {
 		buf.Grow(int(min(r.ContentLength, maxPooled)) + bytes.MinRead)
 	}
-	if _, err := buf.ReadFrom(http.MaxBytesReader(w.ResponseWriter, r.Body, max)); err != nil {
-		w.closeAfter()
-		var big *http.MaxBytesError
+	n, err := buf.ReadFrom(io.LimitReader(r.Body, max+1))
+	if n > max {
+		return tooLarge(max)
+	}
+	if err != nil {
 		var told *matrix.Error
-		switch {
-		case errors.As(err, &told):
+		if errors.As(err, &told) {
 			return told
-		case errors.As(err, &big):
-			return tooLarge(max)
+		}
+		w.closeAfter() // it is not known where the next request begins
+		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return &matrix.Error{Status: http.StatusRequestTimeout, Code: matrix.Unknown, Message: "The request body took too long"}
 		default:
@@ -79,6 +80,31 @@ func readBody(w *response, r *http.Request, max int64, buf *bytes.Buffer) error 
 	}
 	_ = w.control.SetReadDeadline(time.Time{}) // unsupported only by test recorders
 	return nil
+}
+
+const (
+	drainMost = 1 << 20 // bytes of a refused request that are read all the same
+	drainTime = 300 * time.Millisecond
+)
+
+// drain reads what is left of the body of a request that is refused: a client
+// that sends all before it reads anything would else find the connection
+// broken, and never learn why. What is longer than drainMost, or slower than
+// drainTime, is not waited for, and then the connection ends.
+func (w *response) drain(r *http.Request, body io.Reader) {
+	switch {
+	case r.ContentLength == 0, r.ProtoMajor > 1, w.closes():
+		return
+	case r.Header.Get("Expect") != "": // it asks before it sends: reading would tell it to
+		w.closeAfter()
+		return
+	}
+	_ = w.control.SetReadDeadline(time.Now().Add(drainTime)) //nolint:forbidigo // sockets live in real time
+	if _, err := io.CopyN(io.Discard, body, drainMost); !errors.Is(err, io.EOF) {
+		w.closeAfter()
+		return
+	}
+	_ = w.control.SetReadDeadline(time.Time{})
 }
 
 func tooLarge(max int64) error {

@@ -66,7 +66,6 @@ func Federation[In, Out any](fn func(context.Context, *Call, In) (Out, error)) H
 func (k *Kernel) authenticatePeer(w *response, r *http.Request, c *Call, buf *bytes.Buffer) error {
 	x, err := k.chooseSignature(r)
 	if err != nil {
-		w.closeAfter() // the body stays unread
 		return err
 	}
 	began := time.Now()

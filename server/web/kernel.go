@@ -45,6 +45,8 @@ type Kernel struct {
 	log      *zap.Logger
 	limiters map[string]*limiter
 	memory   *bodyMemory
+	failures *limiter     // of lines that say that the server failed
+	unsaid   atomic.Int64 // failures since the last such line
 	routes   []*route
 	table    *table
 	idPrefix string
@@ -75,6 +77,7 @@ func New(opt Options) *Kernel {
 		log:      opt.Log.Named("web"),
 		limiters: map[string]*limiter{},
 		memory:   newBodyMemory(opt.LargeBodies),
+		failures: newLimiter(Limit{PerSecond: 1, Burst: 20}, 1),
 		idPrefix: hex.EncodeToString(id[:]) + "-",
 		closing:  make(chan struct{}),
 		gate:     gate{empty: make(chan struct{})},
@@ -136,11 +139,13 @@ func (k *Kernel) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
+	body := r.Body // endpoints may wrap it
 	if err := k.serve(w, r, c); err != nil {
 		w.err = err
 		if w.status != 0 {
 			panic(http.ErrAbortHandler) // half a response must not pass for a whole one
 		}
+		w.drain(r, body)
 		w.fail(err)
 	}
 }

@@ -138,7 +138,7 @@ func TestPaths(t *testing.T) {
 func TestAllow(t *testing.T) {
 	s := newKernel(t, web.Options{})
 	res, _ := do(t, s, "PATCH", "/_matrix/client/v3/devices/x", "")
-	if got, want := res.Header.Get("Allow"), "DELETE, GET"; res.StatusCode != 405 || got != want {
+	if got, want := res.Header.Get("Allow"), "DELETE, GET, HEAD"; res.StatusCode != 405 || got != want {
 		t.Errorf("got %d, Allow %q, want %q", res.StatusCode, got, want)
 	}
 }

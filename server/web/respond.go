@@ -74,6 +74,9 @@ func (w *response) Flush() { _ = w.control.Flush() }
 // request is not worth reading.
 func (w *response) closeAfter() { w.Header().Set("Connection", "close") }
 
+// closes tells whether [response.closeAfter] was called.
+func (w *response) closes() bool { return w.Header().Get("Connection") == "close" }
+
 var emptyObject = []byte("{}")
 
 // answer sends an endpoint's result.

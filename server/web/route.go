@@ -17,7 +17,7 @@ import (
 
 // Route is one endpoint of a surface's table.
 type Route struct {
-	Method  string
+	Method  string // GET serves HEAD too
 	Path    string // a template: "/_matrix/client/v3/devices/{deviceId}"
 	Handler Handler
 	// Limit names the rate limit that counts the request: by user where the
@@ -75,6 +75,11 @@ func newTable(routes []*route) *table {
 			panic(fmt.Sprintf("web: two routes for %s %s", r.Method, r.Path))
 		}
 		t.methods[r.Method] = r
+	}
+	for _, t := range byPath { // net/http leaves the body of the answer out
+		if get := t.methods[http.MethodGet]; get != nil && t.methods[http.MethodHead] == nil {
+			t.methods[http.MethodHead] = get
+		}
 	}
 	templates := make([]*template, 0, len(byPath))
 	for _, t := range byPath {
