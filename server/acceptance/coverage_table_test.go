@@ -181,7 +181,7 @@ var specified = []module{
 		later  PUT    /_matrix/federation/v2/send_leave/{roomId}/{eventId}
 	`},
 	{"rooms", `
-		later  GET    /_matrix/client/v1/rooms/{roomId}/timestamp_to_event
+		served GET    /_matrix/client/v1/rooms/{roomId}/timestamp_to_event
 		served POST   /_matrix/client/v3/createRoom
 		served GET    /_matrix/client/v3/directory/list/room/{roomId}
 		served PUT    /_matrix/client/v3/directory/list/room/{roomId}
@@ -189,25 +189,25 @@ var specified = []module{
 		served PUT    /_matrix/client/v3/directory/room/{roomAlias}
 		served DELETE /_matrix/client/v3/directory/room/{roomAlias}
 		served POST   /_matrix/client/v3/join/{roomIdOrAlias}
-		later  GET    /_matrix/client/v3/joined_rooms
+		served GET    /_matrix/client/v3/joined_rooms
 		served POST   /_matrix/client/v3/knock/{roomIdOrAlias}
 		served GET    /_matrix/client/v3/rooms/{roomId}/aliases
 		served POST   /_matrix/client/v3/rooms/{roomId}/ban
-		later  GET    /_matrix/client/v3/rooms/{roomId}/context/{eventId}
-		later  GET    /_matrix/client/v3/rooms/{roomId}/event/{eventId}
+		served GET    /_matrix/client/v3/rooms/{roomId}/context/{eventId}
+		served GET    /_matrix/client/v3/rooms/{roomId}/event/{eventId}
 		served POST   /_matrix/client/v3/rooms/{roomId}/forget
-		later  GET    /_matrix/client/v3/rooms/{roomId}/initialSync
+		served GET    /_matrix/client/v3/rooms/{roomId}/initialSync
 		served POST   /_matrix/client/v3/rooms/{roomId}/invite
 		served POST   /_matrix/client/v3/rooms/{roomId}/join
-		later  GET    /_matrix/client/v3/rooms/{roomId}/joined_members
+		served GET    /_matrix/client/v3/rooms/{roomId}/joined_members
 		served POST   /_matrix/client/v3/rooms/{roomId}/kick
 		served POST   /_matrix/client/v3/rooms/{roomId}/leave
-		later  GET    /_matrix/client/v3/rooms/{roomId}/members
-		later  GET    /_matrix/client/v3/rooms/{roomId}/messages
+		served GET    /_matrix/client/v3/rooms/{roomId}/members
+		served GET    /_matrix/client/v3/rooms/{roomId}/messages
 		served PUT    /_matrix/client/v3/rooms/{roomId}/redact/{eventId}/{txnId}
 		served PUT    /_matrix/client/v3/rooms/{roomId}/send/{eventType}/{txnId}
-		later  GET    /_matrix/client/v3/rooms/{roomId}/state
-		later  GET    /_matrix/client/v3/rooms/{roomId}/state/{eventType}/{stateKey}
+		served GET    /_matrix/client/v3/rooms/{roomId}/state
+		served GET    /_matrix/client/v3/rooms/{roomId}/state/{eventType}/{stateKey}
 		served PUT    /_matrix/client/v3/rooms/{roomId}/state/{eventType}/{stateKey}
 		served POST   /_matrix/client/v3/rooms/{roomId}/unban
 		later  POST   /_matrix/client/v3/rooms/{roomId}/upgrade

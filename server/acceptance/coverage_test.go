@@ -25,6 +25,8 @@ var unspecified = []string{
 	// An empty state key may be left out, and its slash too.
 	"PUT /_matrix/client/v3/rooms/{roomId}/state/{eventType}",
 	"PUT /_matrix/client/v3/rooms/{roomId}/state/{eventType}/",
+	"GET /_matrix/client/v3/rooms/{roomId}/state/{eventType}",
+	"GET /_matrix/client/v3/rooms/{roomId}/state/{eventType}/",
 }
 
 // split lists the endpoints of all modules, "GET /path", and says which come

@@ -40,7 +40,7 @@ const challenge = "401"
 // a row here fails TestEveryRouteHasBadInput.
 func endpoints(hs *testserver.Server) []endpoint {
 	alice := "@alice:" + string(hs.Name())
-	return slices.Concat(plainEndpoints(alice), accountEndpoints(), sessionEndpoints(alice), keyEndpoints(string(hs.Name())), moderationEndpoints(alice), roomWriteEndpoints(hs))
+	return slices.Concat(plainEndpoints(alice), accountEndpoints(), sessionEndpoints(alice), keyEndpoints(string(hs.Name())), moderationEndpoints(alice), roomWriteEndpoints(hs), roomReadEndpoints(hs))
 }
 
 // plainEndpoints take no body.
