@@ -131,10 +131,10 @@ func (m *stateModel) child() {
 func (m *stateModel) resolve() {
 	room := m.anyRoom()
 	near := []storage.StateNum{m.anyOf(room), m.anyOf(room), m.anyOf(room)}
-	want := modelState{}
+	want, pick := modelState{}, m.r.Uint32()
 	for _, n := range near {
 		for k, e := range m.state[n] {
-			if _, has := want[k]; !has || m.r.IntN(2) == 0 {
+			if _, has := want[k]; !has || uint32(e)*pick>>16&1 == 0 {
 				want[k] = e
 			}
 		}
@@ -147,7 +147,7 @@ func (m *stateModel) resolve() {
 }
 
 func (m *stateModel) store(room storage.RoomNum, want modelState, fn func(*storage.Tx) (storage.StateNum, error)) {
-	refer, current := m.r.IntN(8) > 0, m.r.IntN(4) == 0
+	refer, current := m.r.IntN(8) > 0, m.r.IntN(4) == 0 && len(want) > 0
 	var got storage.StateNum
 	within(m.t, m.s, func(tx *storage.Tx) (err error) {
 		if got, err = fn(tx); err != nil {

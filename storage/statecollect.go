@@ -104,6 +104,7 @@ func (t *Tx) rebaseChildren(snap stateSnapshot) (bytes int, ok bool, err error) 
 	}
 	saved := len(snap.delta) + rowBytes
 	deltas := make([][]byte, len(children))
+	var removed []int64 // keys that no delta here names any more
 	for i, num := range children {
 		child, err := t.snapshot(num)
 		if err != nil {
@@ -115,6 +116,11 @@ func (t *Tx) rebaseChildren(snap stateSnapshot) (bytes int, ok bool, err error) 
 		}
 		entries = overlay(entries, own)
 		if snap.base == 0 {
+			for _, e := range entries {
+				if e.event == 0 {
+					removed = append(removed, e.key)
+				}
+			}
 			entries = withoutRemoved(slices.Clone(entries))
 		}
 		deltas[i] = encodeDelta(entries)
@@ -128,7 +134,7 @@ func (t *Tx) rebaseChildren(snap stateSnapshot) (bytes int, ok bool, err error) 
 			return bytes, false, err
 		}
 	}
-	return bytes, true, nil
+	return bytes, true, t.loosen(removed)
 }
 
 // loosenNew loosens the keys that only a snapshot without children has, as far

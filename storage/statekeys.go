@@ -1,8 +1,10 @@
 package storage
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 var (
@@ -21,11 +23,11 @@ func (r *Rx) stateKey(typ, key string) (num int64, err error) {
 // key that has none; of several entries with one key the last stays.
 func (t *Tx) intern(state []StateKeyed) ([]stateEntry, error) {
 	entries := make([]stateEntry, 0, len(state))
-	for _, s := range state {
+	for _, s := range lastOfEach(state) {
 		num, err := t.stateKey(s.Type, s.StateKey)
 		if errors.Is(err, ErrNotFound) {
 			if s.Event == 0 {
-				continue
+				continue // a key without a delta that names it would stay for ever
 			}
 			num, err = t.insert(addStateKey, s.Type, s.StateKey)
 		}
@@ -34,7 +36,29 @@ func (t *Tx) intern(state []StateKeyed) ([]stateEntry, error) {
 		}
 		entries = append(entries, stateEntry{num, s.Event})
 	}
-	return sortedEntries(entries), nil
+	slices.SortFunc(entries, func(a, b stateEntry) int { return cmp.Compare(a.key, b.key) })
+	return entries, nil
+}
+
+// lastOfEach leaves out all but the last entry of each key.
+func lastOfEach(state []StateKeyed) []StateKeyed {
+	if len(state) < 2 {
+		return state
+	}
+	last := make(map[StateKey]int, len(state))
+	for i, s := range state {
+		last[StateKey{s.Type, s.StateKey}] = i
+	}
+	if len(last) == len(state) {
+		return state
+	}
+	var out []StateKeyed
+	for i, s := range state {
+		if last[StateKey{s.Type, s.StateKey}] == i {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // named turns numbers back into entries. The numbers are sorted by key.
