@@ -54,6 +54,17 @@ func roomWriteEndpoints(hs *testserver.Server) []endpoint {
 		actEndpoint("kick", us, room()),
 		actEndpoint("ban", us, room()),
 		actEndpoint("unban", us, room()),
+		{
+			method: "POST", path: v3 + "/rooms/{roomId}/upgrade", vars: room(),
+			body: `{"new_version":"12","additional_creators":["@bob:hs.test"]}`,
+			fields: []field{
+				{at: "/new_version", kind: kindString, absent: missingParam, bad: []bad{{`""`, missingParam}, {`"13"`, unsupported}, {`"1.0"`, unsupported}}},
+				{at: "/additional_creators", kind: kindArray, bad: []bad{
+					{`["bob"]`, badJSON}, {`[""]`, badJSON}, {"[" + strings.TrimSuffix(strings.Repeat(`"@x:hs.test",`, 201), ",") + "]", tooLarge},
+				}},
+			},
+			params: []param{{"{roomId}", noRoom("404 M_NOT_FOUND")}},
+		},
 	}, eventEndpoints(alice, room), directoryEndpoints(us, room))
 }
 

@@ -36,6 +36,7 @@ func (a *API) roomWriteRoutes() []web.Route {
 		act("POST", in+"/kick", active(a, a.postKick)),
 		act("POST", in+"/ban", active(a, a.postBan)),
 		act("POST", in+"/unban", active(a, a.postUnban)),
+		act("POST", in+"/upgrade", active(a, a.postUpgrade)),
 
 		act("PUT", in+"/send/{eventType}/{txnId}", authed(a, a.putSend)),
 		act("PUT", in+"/redact/{eventId}/{txnId}", authed(a, a.putRedact)),

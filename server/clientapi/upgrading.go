@@ -1,0 +1,58 @@
+package clientapi
+
+import (
+	"context"
+
+	"hearth/federation/room"
+	"hearth/server/web"
+	"hearth/storage"
+	"hearth/storage/matrix"
+)
+
+// maxCreators bounds additional_creators, which one event has to hold.
+const maxCreators = 200
+
+type upgradeRequest struct {
+	Version  matrix.RoomVersion `json:"new_version"`
+	Creators []matrix.UserID    `json:"additional_creators"`
+}
+
+// Validate implements web.Validator.
+func (r upgradeRequest) Validate() error {
+	switch {
+	case r.Version == "":
+		return matrix.Errorf(matrix.MissingParam, "new_version is missing")
+	case len(r.Creators) > maxCreators:
+		return matrix.Errorf(matrix.TooLarge, "more than %d additional creators", maxCreators)
+	}
+	if _, ok := matrix.VersionOf(r.Version); !ok {
+		return matrix.Errorf(matrix.UnsupportedRoomVersion, "this server does not know that room version")
+	}
+	return nil
+}
+
+type upgraded struct {
+	Room matrix.RoomID `json:"replacement_room"`
+}
+
+// postUpgrade serves POST /_matrix/client/v3/rooms/{roomId}/upgrade.
+// Client-Server API, "Room upgrades".
+func (a *API) postUpgrade(ctx context.Context, c *web.Call, in upgradeRequest) (out upgraded, err error) {
+	id, err := roomVar(c)
+	if err != nil {
+		return out, err
+	}
+	err = a.change(ctx, c, func(tx *storage.Tx) error {
+		old, err := knownRoom(tx.Rx, id)
+		if err != nil {
+			return err
+		}
+		if err := wantJoined(tx.Rx, old, c.User); err != nil {
+			return err
+		}
+		next, err := a.Rooms.Upgrade(tx, old, room.Upgrading{By: c.User, Version: in.Version, Creators: in.Creators})
+		out.Room = next.ID
+		return err
+	})
+	return out, err
+}
