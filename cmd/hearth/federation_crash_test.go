@@ -22,12 +22,14 @@ type pair struct {
 	sites [2]*testserver.Site
 }
 
-func newPair(t *testing.T) *pair {
+// holding is whether their COMMITs can be held.
+func newPair(t *testing.T, holding bool) *pair {
 	t.Helper()
 	a := testserver.NewAuthority(t)
 	p := &pair{t: t}
 	for i := range p.procs {
 		v := newVictim(t)
+		v.holds = holding
 		p.links[i] = testserver.NewLink(t, a, func() string { return strings.TrimPrefix(v.url(), "https://") })
 		v.name = p.links[i].Name()
 		v.env = append(v.env, "HEARTH_SERVER_NAME="+string(v.name),
@@ -45,14 +47,25 @@ func newPair(t *testing.T) *pair {
 // while devices of the first send to devices of the second: under load at
 // random moments, and where it hurts most. Nothing is lost, nothing arrives
 // twice, and what one device sent arrives in its order.
-func TestFederationCrash(t *testing.T) {
+func TestFederationCrash(t *testing.T) { crashRounds(t, moments, 8) }
+
+// TestFederationCrashInCommit does so while a COMMIT is held: the units have
+// run, and either nothing of it is in the file, or all of it, and nobody knows.
+func TestFederationCrashInCommit(t *testing.T) {
+	crashRounds(t, []crashMoment{
+		{victim: 0, hold: beforeCommit}, {victim: 1, hold: beforeCommit},
+		{victim: 0, hold: insideCommit}, {victim: 1, hold: insideCommit},
+	}, 4)
+}
+
+func crashRounds(t *testing.T, moments []crashMoment, rounds int) {
 	if testing.Short() {
 		t.Skip("kills real processes many times")
 	}
-	c := newFederatedCrash(t)
-	rounds := storagetest.Scale(12)
+	c := newFederatedCrash(t, moments[0].hold != "")
+	rounds = storagetest.Scale(rounds)
 	for n := range rounds {
-		c.round(n)
+		c.round(moments[n%len(moments)])
 	}
 	c.finish()
 	total := 0
@@ -72,8 +85,8 @@ type federatedCrash struct {
 	waked     int
 }
 
-func newFederatedCrash(t *testing.T) *federatedCrash {
-	c := &federatedCrash{pair: newPair(t)}
+func newFederatedCrash(t *testing.T, holding bool) *federatedCrash {
+	c := &federatedCrash{pair: newPair(t, holding)}
 	bob := c.sites[1].Register("bob")
 	c.receivers = []*testserver.Client{bob, c.sites[1].Login("bob")}
 	for i := range 3 {
@@ -85,24 +98,28 @@ func newFederatedCrash(t *testing.T) *federatedCrash {
 	return c
 }
 
-// moments are when a process is killed: which of the two, and what happens to
-// the transaction that is on its way.
-var moments = []struct {
+// crashMoment is when a process is killed: which of the two, and what happens to
+// the transaction that is on its way, or to the COMMIT.
+type crashMoment struct {
 	victim int
 	fate   testserver.Fate
-}{
-	{0, testserver.Pass},       // sender, anywhere: before and after COMMIT, and while it deletes rows
-	{1, testserver.Pass},       // receiver, anywhere: before and after COMMIT, in the middle of the answer
-	{0, testserver.Hang},       // sender, after COMMIT and before its request arrives
-	{0, testserver.HoldAnswer}, // sender, after delivery and before its row is deleted
-	{1, testserver.HoldAnswer}, // receiver, after its COMMIT and before the answer arrives
-	{1, testserver.LoseAnswer}, // receiver, with the sender in doubt already
+	hold   string
+}
+
+var moments = []crashMoment{
+	{victim: 0, fate: testserver.Pass},       // sender, anywhere: before and after COMMIT, and while it deletes rows
+	{victim: 1, fate: testserver.Pass},       // receiver, anywhere: before and after COMMIT
+	{victim: 0, fate: testserver.Hang},       // sender, after COMMIT and before its request arrives
+	{victim: 0, fate: testserver.HoldAnswer}, // sender, after delivery and before its row is deleted
+	{victim: 1, fate: testserver.HoldAnswer}, // receiver, after its COMMIT and before the answer arrives
+	{victim: 1, fate: testserver.LoseAnswer}, // receiver, with the sender in doubt already
+	{victim: 0, fate: testserver.HalfAnswer}, // sender, with half of the answer
+	{victim: 1, fate: testserver.HalfAnswer}, // receiver, in the middle of the answer
 }
 
 // round lets all send, kills a process, and starts it again.
-func (c *federatedCrash) round(n int) {
-	m := moments[n%len(moments)]
-	link := c.links[1]
+func (c *federatedCrash) round(m crashMoment) {
+	link, victim := c.links[1], c.procs[m.victim]
 	held, reached := link.Held(), make(chan struct{}, 1)
 	link.Set(func(r *testserver.Transit) testserver.Fate {
 		if !r.Transaction() {
@@ -110,6 +127,9 @@ func (c *federatedCrash) round(n int) {
 		}
 		select {
 		case reached <- struct{}{}:
+			if m.hold != "" && m.victim == 1 {
+				victim.hold(m.hold) // what it commits next is this transaction
+			}
 		default:
 		}
 		return m.fate
@@ -123,17 +143,24 @@ func (c *federatedCrash) round(n int) {
 	}
 	<-burnt.burnt
 	<-reached
-	if m.fate == testserver.Hang || m.fate == testserver.HoldAnswer {
+	switch {
+	case m.hold != "":
+		if m.victim == 0 {
+			victim.hold(m.hold) // all are sending: what it commits next is theirs
+		}
+		victim.waitHeld()
+	case m.fate == testserver.Hang || m.fate == testserver.HoldAnswer || m.fate == testserver.HalfAnswer:
 		for link.Held() == held {
 			<-time.After(time.Millisecond)
 		}
-	} else {
+	default:
 		<-time.After(time.Duration(rand.Int64N(int64(5 * time.Millisecond)))) // the random moment
 	}
-	c.procs[m.victim].kill()
+	victim.kill()
 	stop.Store(true)
 	link.Set(nil)
-	c.procs[m.victim].start()
+	victim.release()
+	victim.start()
 	close(alive)
 	all.Wait()
 	c.wake()
@@ -210,7 +237,7 @@ func pollFor(t *testing.T, c *testserver.Client, n int) []testserver.Event {
 // TestFederationOfProcesses holds the contract between two processes: every
 // request on the link arrives twice, and both are killed in between.
 func TestFederationOfProcesses(t *testing.T) {
-	p := newPair(t)
+	p := newPair(t, false)
 	for _, l := range p.links {
 		l.Set(func(*testserver.Transit) testserver.Fate { return testserver.Twice })
 	}

@@ -22,7 +22,12 @@ import (
 // binary is the program under test, built once as users build it: without cgo.
 var binary string
 
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+func TestMain(m *testing.M) {
+	if os.Getenv(holdVariable) != "" {
+		os.Exit(serveHolding())
+	}
+	os.Exit(buildAndRun(m))
+}
 
 func buildAndRun(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "hearth")

@@ -24,7 +24,10 @@ func serveFlags() []cli.Flag {
 }
 
 // serve runs a server until a signal, or the end of its parent, stops it.
-func serve(ctx context.Context, cmd *cli.Command) (err error) {
+func serve(ctx context.Context, cmd *cli.Command) error { return serveWith(ctx, cmd) }
+
+// serveWith is serve with options for tests.
+func serveWith(ctx context.Context, cmd *cli.Command, opts ...server.Option) (err error) {
 	if err := noArgs(cmd); err != nil {
 		return err
 	}
@@ -40,7 +43,7 @@ func serve(ctx context.Context, cmd *cli.Command) (err error) {
 		log.Warn("this environment variable means nothing", zap.String("name", name))
 	}
 	server.LimitMemory(cfg.Limits, log)
-	srv, err := server.Open(ctx, cfg, log)
+	srv, err := server.Open(ctx, cfg, log, opts...)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"io"
+	"os"
 	"os/exec"
 	"sync"
 	"testing"
@@ -19,6 +20,8 @@ type victim struct {
 	name matrix.ServerName
 	dir  string
 	env  []string
+	// holds makes the process this test binary, whose COMMITs can be held.
+	holds bool
 
 	mu   sync.Mutex // guards base
 	base string
@@ -54,8 +57,16 @@ func (p *victim) url() string {
 func (p *victim) start() {
 	p.tb.Helper()
 	cmd := exec.Command(binary, "serve", "--ready-json", "-")
-	cmd.Dir = p.dir
 	cmd.Env = append(cleanEnv(), p.env...)
+	if p.holds {
+		self, err := os.Executable()
+		if err != nil {
+			p.tb.Fatal(err)
+		}
+		cmd.Path, cmd.Args = self, []string{self}
+		cmd.Env = append(cmd.Env, holdVariable+"=1")
+	}
+	cmd.Dir = p.dir
 	cmd.Stderr = &tail{}
 	out, err := cmd.StdoutPipe()
 	if err == nil {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -30,6 +31,7 @@ const (
 	Slow            // arrives up to 5 ms later
 	Hang            // does not arrive and is not answered, until the link's judge is replaced
 	HoldAnswer      // arrives, and its answer hangs in the same way
+	HalfAnswer      // arrives, and half of its answer comes back; the rest hangs in the same way
 	fates
 )
 
@@ -172,8 +174,27 @@ func (l *Link) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if fate == HalfAnswer {
+		w.Header().Set("Content-Length", strconv.Itoa(len(answer.Body)))
+		w.WriteHeader(answer.Status)
+		_, _ = w.Write(answer.Body[:len(answer.Body)/2])
+		_ = http.NewResponseController(w).Flush()
+		l.hang(r.Context(), changed)
+		panic(http.ErrAbortHandler)
+	}
 	w.WriteHeader(answer.Status)
 	_, _ = w.Write(answer.Body)
+}
+
+// hang waits until the link's judge is replaced, or who asked is gone.
+func (l *Link) hang(ctx context.Context, changed <-chan struct{}) {
+	l.mu.Lock()
+	l.held++
+	l.mu.Unlock()
+	select {
+	case <-changed:
+	case <-ctx.Done():
+	}
 }
 
 // decide returns a request's fate, and the late ones that arrive after it.
@@ -213,13 +234,7 @@ func (l *Link) carry(ctx context.Context, t *Transit, f Fate, changed <-chan str
 		if f == HoldAnswer {
 			l.forward(ctx, t)
 		}
-		l.mu.Lock()
-		l.held++
-		l.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-		}
+		l.hang(ctx, changed)
 		return nil
 	}
 	if f >= fates {
