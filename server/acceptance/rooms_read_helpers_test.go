@@ -66,8 +66,8 @@ func hiddenFrom(c *testserver.Client, status int, room matrix.RoomID, query stri
 
 // page is one answer of /messages.
 type page struct {
-	Start string  `json:"start"`
-	End   string  `json:"end"`
+	Start string `json:"start"`
+	End   string `json:"end"`
 	Chunk []told `json:"chunk"`
 	State []told `json:"state"`
 }
