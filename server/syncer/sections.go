@@ -78,25 +78,47 @@ func (s *section) own(key storage.StateKey) bool {
 
 // fit cuts the timeline where it ends a key otherwise than the state does.
 func (s *section) fit() error {
-	var keys []storage.StateKey
-	for _, e := range s.timeline.events {
-		if key, ok := keyOf(e); ok && !s.own(key) {
-			keys = append(keys, key)
-		}
+	ends := endings(s.timeline.events)
+	keys := make([]storage.StateKey, 0, len(ends))
+	for key := range ends {
+		keys = append(keys, key)
 	}
 	if len(keys) == 0 {
 		return nil
 	}
-	nums, err := s.b.rx.StateEvents(s.end, keys...)
+	now, err := s.b.rx.StateEvents(s.end, keys...)
 	if err != nil {
 		return err
 	}
-	now := map[storage.StateKey]storage.EventNum{memberKey(s.sp.m.User): s.sp.m.Event}
+	wrong := map[storage.EventNum]bool{}
 	for i, key := range keys {
-		now[key] = nums[i]
+		if s.own(key) {
+			now[i] = s.sp.m.Event
+		}
+		if now[i] == ends[key] {
+			continue
+		}
+		filtered, err := s.filtered(now[i], ends[key])
+		if err != nil {
+			return err
+		}
+		wrong[ends[key]] = !filtered
 	}
-	s.timeline.cut(func(key storage.StateKey) storage.EventNum { return now[key] })
+	s.timeline.cut(wrong)
 	return nil
+}
+
+// filtered tells whether an event is not in the timeline after one that it
+// replaced because the client does not want to see it.
+func (s *section) filtered(now, was storage.EventNum) (bool, error) {
+	if now == 0 {
+		return false, nil
+	}
+	e, err := s.b.rx.EventsByNum([]storage.EventNum{now, was})
+	if err != nil {
+		return false, err
+	}
+	return e[0].Pos > e[1].Pos && !s.b.filter.Room.Timeline.AllowsEvent(e[0]), nil
 }
 
 // need collects the members that a lazily loading client is told: those who

@@ -18,9 +18,11 @@ import (
 //   - where the timeline says nothing of the key (the event was filtered, may
 //     not be seen, or resolution brought an older one back), state tells W's;
 //   - where the timeline ends with another event than W has, one that
-//     resolution decided against, nothing in state could help, since the
-//     timeline is applied after it. The timeline then begins after that event,
-//     and is limited: the event is found by paging.
+//     resolution decided against or one whose successor may not be seen, nothing
+//     in state could help, since the timeline is applied after it. The timeline
+//     then begins after that event, and is limited: it is found by paging. But
+//     where it is the client's own filter that hides the successor, the timeline
+//     stays whole: who wants no events of somebody must not lose others for it.
 //
 // An entry that resolution removed cannot be told in either form: there is no
 // event to tell. A client learns of it with the next full state.
@@ -41,17 +43,11 @@ func keyOf(e storage.Event) (storage.StateKey, bool) {
 	return storage.StateKey{Type: e.Type(), StateKey: stateKey}, ok
 }
 
-// overruled is how many events of a timeline must go so that it ends each key
-// with what the state has: all up to the last that resolution decided against.
-func overruled(events []storage.Event, has func(storage.StateKey) storage.EventNum) int {
-	seen := map[storage.StateKey]bool{}
+// overruled is how many events of a timeline must go so that it ends no key
+// with an event that is wrong: all up to the last such event.
+func overruled(events []storage.Event, wrong map[storage.EventNum]bool) int {
 	for i := len(events) - 1; i >= 0; i-- {
-		key, ok := keyOf(events[i])
-		if !ok || seen[key] {
-			continue
-		}
-		seen[key] = true
-		if has(key) != events[i].Num {
+		if wrong[events[i].Num] {
 			return i + 1
 		}
 	}

@@ -95,9 +95,9 @@ func (b *builder) timelineLimit() int {
 }
 
 // cut takes the part of the timeline away that would leave the client with a
-// state that resolution decided against; see state.go.
-func (t *timeline) cut(has func(storage.StateKey) storage.EventNum) {
-	n := overruled(t.events, has)
+// wrong state; see state.go.
+func (t *timeline) cut(wrong map[storage.EventNum]bool) {
+	n := overruled(t.events, wrong)
 	if n == 0 {
 		return
 	}
