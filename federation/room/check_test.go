@@ -66,22 +66,9 @@ func sound(rx *storage.Rx, id matrix.RoomID) error {
 	if err != nil {
 		return err
 	}
-	var states []rules.StateMap
-	for _, l := range leaves {
-		m, err := idsOf(rx, l.StateBefore)
-		if err != nil {
-			return err
-		}
-		if key, ok := l.StateKey(); ok {
-			m[rules.Key{Type: l.Type(), StateKey: key}] = l.ID()
-		}
-		states = append(states, m)
-	}
-	want := states[0]
-	if len(states) > 1 {
-		if want, err = rules.Resolve(room.Version, states, plain{rx, room.Num}); err != nil {
-			return err
-		}
+	want, err := resolved(rx, room, leaves)
+	if err != nil {
+		return err
 	}
 	got, err := idsOf(rx, room.State)
 	if err != nil {
@@ -103,6 +90,55 @@ func sound(rx *storage.Rx, id matrix.RoomID) error {
 		return fmt.Errorf("room %s: current state: %w", id, err)
 	}
 	return leavesAreLeaves(rx, room, leaves)
+}
+
+// resolved is the state after some events, from whole states and the long way.
+func resolved(rx *storage.Rx, room storage.Room, events []storage.Event) (rules.StateMap, error) {
+	var states []rules.StateMap
+	for _, e := range events {
+		m, err := idsOf(rx, e.StateBefore)
+		if err != nil {
+			return nil, err
+		}
+		if key, ok := e.StateKey(); ok && e.Standing == uint8(rules.Accepted) {
+			m[rules.Key{Type: e.Type(), StateKey: key}] = e.ID()
+		}
+		states = append(states, m)
+	}
+	if len(states) == 1 {
+		return states[0], nil
+	}
+	return rules.Resolve(room.Version, states, plain{rx, room.Num})
+}
+
+// befores checks that the state before each told event is the resolved state
+// after its parents.
+func befores(rx *storage.Rx, room storage.Room) error {
+	events, err := all(rx, room)
+	if err != nil {
+		return err
+	}
+	for _, e := range events {
+		if len(e.PrevEvents()) == 0 {
+			continue
+		}
+		parents, err := rx.Events(e.PrevEvents())
+		if err != nil {
+			return err
+		}
+		want, err := resolved(rx, room, parents)
+		if err != nil {
+			return err
+		}
+		got, err := idsOf(rx, e.StateBefore)
+		if err == nil {
+			err = sameMaps(got, want)
+		}
+		if err != nil {
+			return fmt.Errorf("state before %s with %d parents: %w", e.ID(), len(parents), err)
+		}
+	}
+	return nil
 }
 
 func leavesAreLeaves(rx *storage.Rx, room storage.Room, leaves []storage.Event) error {

@@ -63,6 +63,7 @@ func (f *forks) run(seed uint64) {
 	f.sound(f.room)
 	f.send(f.room, message(alice, "the end"))
 	f.sound(f.room)
+	f.read(func(rx *storage.Rx) error { return befores(rx, f.room) })
 	f.tb.Logf("%d accepted, %d soft-failed, %d rejected", f.accepted, f.softFail, f.rejected)
 }
 

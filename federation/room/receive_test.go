@@ -301,7 +301,7 @@ func TestManyExtremities(t *testing.T) {
 			if i%3 == 0 {
 				d = setting(xenia, typeTopic, "", content("topic", i))
 			}
-			d.TS = int64(1000 + i)
+			d.TS = int64(1000 - i) // so that the state after all is not that after the last ones
 			p.accept(room, d, root)
 		}
 		p.sound(room)
@@ -327,5 +327,92 @@ func TestManyExtremities(t *testing.T) {
 		if got := len(p.leaves(room)); got != 1 {
 			t.Errorf("%s: %d extremities in the end, want 1", v, got)
 		}
+		p.read(func(rx *storage.Rx) error { return befores(rx, room) })
+	}
+}
+
+// TestNeitherBranch resolves two branches to power levels that are in neither
+// of their states, but in the auth chain of one: those of the other branch
+// ban who sent its later ones.
+func TestNeitherBranch(t *testing.T) {
+	t.Parallel()
+	for _, v := range []matrix.RoomVersion{"2", "6", "12"} {
+		p := newWorld(t).peer()
+		room, root := p.shared(v)
+		levels := func(sender matrix.UserID, ts int64, topic int) Draft {
+			users := map[matrix.UserID]int{bob: 50, xenia: 50}
+			if v != "12" {
+				users[alice] = 100
+			}
+			d := setting(sender, matrix.TypePowerLevels, "", content("users", users, "events",
+				map[string]int{typeTopic: topic, matrix.TypePowerLevels: 50}))
+			d.TS = ts
+			return d
+		}
+		one := p.accept(room, levels(alice, 3, 3), root)
+		two := p.accept(room, levels(xenia, 4, 4), one)
+		other := p.accept(room, levels(alice, 1, 1), root)
+		ban := member(alice, xenia, matrix.MembershipBan)
+		ban.TS = 2
+		p.accept(room, ban, other)
+		if got := len(p.leaves(room)); got != 2 {
+			t.Fatalf("%s: %d extremities, want 2", v, got)
+		}
+		p.sound(room)
+		if got := p.state(room, matrix.TypePowerLevels, "").ID(); got != one.ID() {
+			t.Errorf("%s: power levels %s, want %s; later ones are %s and %s", v, got, one.ID(), two.ID(), other.ID())
+		}
+	}
+}
+
+// TestPlanHolds looks at which changes of a room make a plan void.
+func TestPlanHolds(t *testing.T) {
+	t.Parallel()
+	p := newWorld(t).peer()
+	room, root := p.shared("12")
+	ours := p.send(room, setting(alice, typeName, "", content("name", "ours")))
+	holds := func(pl *plan) (ok bool) {
+		leaves := p.leaves(room)
+		p.read(func(rx *storage.Rx) error {
+			now, err := rx.RoomByNum(room.Num)
+			ok = pl.holds(now, leaves)
+			return err
+		})
+		return ok
+	}
+	plan := func(parents ...storage.Event) (pl *plan) {
+		ev := p.make(room, setting(xenia, typeTopic, "", content("topic", "theirs")), parents...)
+		p.read(func(rx *storage.Rx) (err error) {
+			pl, _, err = p.world.rooms.planReceived(rx, ev)
+			return err
+		})
+		return pl
+	}
+	fork, child := plan(root), plan(ours)
+	if !holds(fork) || !holds(child) {
+		t.Fatal("a plan is void at once")
+	}
+	ours = p.send(room, message(bob, "hi"))
+	if holds(child) {
+		t.Error("the plan of an event after the extremity holds, though there is another one")
+	}
+	if fork = plan(root); !holds(fork) {
+		t.Fatal("a plan is void at once")
+	}
+	p.send(room, message(bob, "hi"))
+	if !holds(fork) {
+		t.Error("the plan of a fork is void after a message")
+	}
+	p.send(room, setting(bob, typeTopic, "", content("topic", "ours")))
+	if holds(fork) {
+		t.Error("the plan of a fork holds after a change of the state")
+	}
+	p.accept(room, message(xenia, "fork"), root)
+	if fork = plan(root); !holds(fork) {
+		t.Fatal("a plan is void at once")
+	}
+	p.send(room, message(bob, "merges"))
+	if holds(fork) {
+		t.Error("the plan of a third branch holds after the others were merged")
 	}
 }
