@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"errors"
 	"fmt"
 
 	"hearth/storage/matrix"
@@ -79,14 +78,14 @@ func (rx *Rx) RoomsIn(user matrix.UserID, membership string) ([]matrix.RoomID, e
 	return list, nil
 }
 
-var membershipsMoved = stmt(`SELECT pos FROM memberships WHERE user_id = ? AND local = 1 ORDER BY pos DESC LIMIT 1`)
+var membershipsMoved = stmt(`SELECT max((SELECT pos FROM room_purges WHERE id = 1),
+	ifnull((SELECT pos FROM memberships WHERE user_id = ? AND local = 1 ORDER BY pos DESC LIMIT 1), 0))`)
 
 // MembershipsPos is the position at which the memberships of a user of this
-// server last changed, forgetting included; 0: the user never was in a room.
-// What was read of them before stays true while it stands.
+// server last changed, forgetting and the purge of any room included. What was
+// read of them before stays true while it stands.
 func (rx *Rx) MembershipsPos(user matrix.UserID) (pos int64, err error) {
-	err = rx.row(membershipsMoved, []any{string(user)}, &pos)
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if err := rx.row(membershipsMoved, []any{string(user)}, &pos); err != nil {
 		return 0, fmt.Errorf("memberships position: %w", err)
 	}
 	return pos, nil

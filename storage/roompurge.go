@@ -3,15 +3,31 @@ package storage
 import (
 	"errors"
 	"fmt"
+
+	"hearth/storage/matrix"
 )
 
-var markPurged = stmt(`UPDATE rooms SET purging = 1, public = 0 WHERE num = ? AND purging = 0`)
+var (
+	markPurged = stmt(`UPDATE rooms SET purging = 1, public = 0 WHERE num = ?`)
+	notePurge  = stmt(`UPDATE room_purges SET pos = ?`)
+)
 
 // PurgeRoom lets go of a room with all it holds. From this unit on nobody
 // finds it; the sweeper deletes its rows a few at a time. Until they are gone a
 // room of the same ID cannot be made. A room that is not there is [ErrNotFound].
 func (tx *Tx) PurgeRoom(room RoomNum) error {
-	return tx.mustChange("purge room", markPurged, int64(room))
+	r, err := tx.RoomByNum(room)
+	if err == nil {
+		_, err = tx.exec(markPurged, int64(room))
+	}
+	if err == nil {
+		_, err = tx.exec(notePurge, tx.NextPos())
+	}
+	if err != nil {
+		return fmt.Errorf("purge room: %w", err)
+	}
+	tx.News(News{Rooms: []matrix.RoomID{r.ID}})
+	return nil
 }
 
 var purgedRoom = stmt(`SELECT num FROM rooms WHERE purging = 1 ORDER BY num LIMIT 1`)
