@@ -174,7 +174,7 @@ func (s *Server) openSites(ctx context.Context, now func() time.Time) error {
 		return err
 	}
 	s.federationRoutes(client, federation)
-	if err := s.bind(ctx, client, federation); err != nil {
+	if err := s.bind(ctx, now, client, federation); err != nil {
 		return err
 	}
 	s.control, err = s.openControl(ctx)
@@ -238,8 +238,8 @@ func (s *Server) health(context.Context) error {
 }
 
 // bind opens the listeners that the configuration names.
-func (s *Server) bind(ctx context.Context, client, federation http.Handler) error {
-	tc, err := tlsConfig(s.cfg.TLS.Cert, s.cfg.TLS.Key)
+func (s *Server) bind(ctx context.Context, now func() time.Time, client, federation http.Handler) error {
+	tc, err := tlsConfig(s.cfg.TLS.Cert, s.cfg.TLS.Key, now)
 	if err != nil {
 		return err
 	}

@@ -22,8 +22,10 @@ import (
 type Authority struct {
 	CAFile, CertFile, KeyFile string // PEM
 
-	pool *x509.CertPool
-	pair tls.Certificate
+	pool     *x509.CertPool
+	pair     tls.Certificate
+	template x509.Certificate
+	caKey    *ecdsa.PrivateKey
 }
 
 // NewAuthority makes an authority whose files end with the test.
@@ -35,31 +37,38 @@ func NewAuthority(tb testing.TB) *Authority {
 		pool: x509.NewCertPool(),
 	}
 	// From long ago to long after, because tests move the clock.
-	template := x509.Certificate{
+	a.template = x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Hearth tests"},
 		NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<33, 0),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
-	caKey, key := newECDSA(tb), newECDSA(tb)
-	ca := a.issue(tb, &template, &template, &caKey.PublicKey, caKey)
-	leaf := template
-	leaf.SerialNumber, leaf.IsCA, leaf.KeyUsage = big.NewInt(2), false, x509.KeyUsageDigitalSignature
-	leaf.ExtKeyUsage, leaf.IPAddresses = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, []net.IP{net.IPv4(127, 0, 0, 1)}
-	cert := a.issue(tb, &leaf, &template, &key.PublicKey, caKey)
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	a.caKey = newECDSA(tb)
+	ca := issue(tb, &a.template, &a.template, &a.caKey.PublicKey, a.caKey)
 	writePEM(tb, a.CAFile, "CERTIFICATE", ca)
-	writePEM(tb, a.CertFile, "CERTIFICATE", cert)
-	writePEM(tb, a.KeyFile, "EC PRIVATE KEY", der)
 	parsed, err := x509.ParseCertificate(ca)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	a.pool.AddCert(parsed)
-	a.pair = tls.Certificate{Certificate: [][]byte{cert}, PrivateKey: key}
+	a.pair = a.Renew(tb, 2)
 	return a
+}
+
+// Renew issues a new certificate with this serial number in place of the one in
+// the files, and returns it. Links and peers go on with their first one.
+func (a *Authority) Renew(tb testing.TB, serial int64) tls.Certificate {
+	tb.Helper()
+	key, leaf := newECDSA(tb), a.template
+	leaf.SerialNumber, leaf.IsCA, leaf.KeyUsage = big.NewInt(serial), false, x509.KeyUsageDigitalSignature
+	leaf.ExtKeyUsage, leaf.IPAddresses = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, []net.IP{net.IPv4(127, 0, 0, 1)}
+	cert := issue(tb, &leaf, &a.template, &key.PublicKey, a.caKey)
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	writePEM(tb, a.CertFile, "CERTIFICATE", cert)
+	writePEM(tb, a.KeyFile, "EC PRIVATE KEY", der)
+	return tls.Certificate{Certificate: [][]byte{cert}, PrivateKey: key}
 }
 
 // Trust makes clients of a site accept the authority's certificate.
@@ -73,7 +82,7 @@ func (a *Authority) server() *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{a.pair}, MinVersion: tls.VersionTLS12}
 }
 
-func (a *Authority) issue(tb testing.TB, c, parent *x509.Certificate, pub, key any) []byte {
+func issue(tb testing.TB, c, parent *x509.Certificate, pub, key any) []byte {
 	tb.Helper()
 	der, err := x509.CreateCertificate(rand.Reader, c, parent, pub, key)
 	if err != nil {
