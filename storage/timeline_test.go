@@ -30,6 +30,9 @@ func (r *roomTest) pages(from storage.Cursor, backwards bool, limit int) (ids []
 		if len(events) < limit {
 			return ids
 		}
+		if len(ids) > 1000 {
+			r.Fatal("the pages do not end")
+		}
 	}
 }
 
