@@ -197,6 +197,8 @@ func TestCreateRoomErrors(t *testing.T) {
 		"a large event":              {`{"topic":"` + strings.Repeat("x", 66_000) + `"}`, 413, matrix.TooLarge},
 		"a long type":                {`{"initial_state":[{"type":"` + strings.Repeat("x", 256) + `","content":{}}]}`, 413, matrix.TooLarge},
 		"bad additional creators":    {`{"creation_content":{"additional_creators":["x"]}}`, 400, matrix.BadJSON},
+		"names of other rooms":       {`{"initial_state":[{"type":"m.room.canonical_alias","content":{"alias":"#taken:hs.test"}}]}`, 400, matrix.BadAlias},
+		"names of no form":           {`{"initial_state":[{"type":"m.room.canonical_alias","content":{"alias":1}}]}`, 400, matrix.BadJSON},
 		"an address":                 {`{"invite_3pid":[{"id_server":"i","id_access_token":"t","medium":"email","address":"a@b"}]}`, 403, matrix.Forbidden},
 		"a user of another server":   {`{"invite":["@x:elsewhere.test"]}`, 403, matrix.Forbidden},
 		"a user who wants no invite": {fmt.Sprintf(`{"room_alias_name":"free","invite":[%q]}`, bob.UserID), 403, matrix.InviteBlocked},
@@ -213,6 +215,30 @@ func TestCreateRoomErrors(t *testing.T) {
 		t.Errorf("the alias of a refused room points to %q", to)
 	}
 	alice.CreateRoom(`{"room_alias_name":"free"}`)
+}
+
+// All room versions are there, all are stable, and rooms are of the default one.
+func TestRoomVersionsCapability(t *testing.T) {
+	t.Parallel()
+	alice := testserver.New(t).Register("alice")
+	var out struct {
+		Capabilities struct {
+			Versions struct {
+				Default   matrix.RoomVersion            `json:"default"`
+				Available map[matrix.RoomVersion]string `json:"available"`
+			} `json:"m.room_versions"`
+		} `json:"capabilities"`
+	}
+	alice.Must("GET", v3+"/capabilities", nil).Decode(t, &out)
+	got := out.Capabilities.Versions
+	for _, v := range matrix.RoomVersions() {
+		if got.Available[v] != "stable" {
+			t.Errorf("version %s is %q", v, got.Available[v])
+		}
+	}
+	if got.Default != "12" || len(got.Available) != 12 {
+		t.Errorf("got %+v", got)
+	}
 }
 
 func joinedRooms(t *testing.T, c *testserver.Client) string {

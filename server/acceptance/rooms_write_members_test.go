@@ -1,9 +1,11 @@
 package acceptance
 
 import (
+	"crypto/ed25519"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 
 	"hearth/server/testserver"
@@ -132,6 +134,62 @@ func TestInvite(t *testing.T) {
 	suspend(t, hs, alice)
 	alice.Want(403, matrix.UserSuspended, "POST", path, target(carol))
 	alice.Want(403, matrix.UserSuspended, "PUT", testserver.RoomPath(room, "state", "m.room.member", "@erin:"+string(hs.Name())), `{"membership":"invite"}`)
+}
+
+// An invite of an address becomes one of the user for whom an identity server
+// signs, if the room trusts its key.
+func TestJoinByThirdPartyInvite(t *testing.T) {
+	t.Parallel()
+	hs := testserver.New(t)
+	alice, bob, carol := hs.Register("alice"), hs.Register("bob"), hs.Register("carol")
+	pub, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, wrong, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	room := alice.CreateRoom("")
+	alice.SetState(room, "m.room.third_party_invite", "tok", fmt.Sprintf(
+		`{"display_name":"b…@x","key_validity_url":"https://id.test/valid","public_key":%[1]q,"public_keys":[{"public_key":%[1]q}]}`, matrix.EncodeBase64(pub)))
+	join := func(who, mxid, sender *testserver.Client, token string, key ed25519.PrivateKey) (int, matrix.Code) {
+		t.Helper()
+		signed, err := matrix.SignJSON(fmt.Appendf(nil, `{"mxid":%q,"sender":%q,"token":%q}`, mxid.UserID, sender.UserID, token),
+			matrix.Signer{Server: "id.test", KeyID: "ed25519:0", Key: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := who.Do(t.Context(), "POST", testserver.RoomPath(room, "join"), fmt.Sprintf(`{"third_party_signed":%s}`, signed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.Status, a.Code()
+	}
+	for name, try := range map[string]func() (int, matrix.Code){
+		"another key":   func() (int, matrix.Code) { return join(bob, bob, alice, "tok", wrong) },
+		"another user":  func() (int, matrix.Code) { return join(carol, bob, alice, "tok", key) },
+		"another token": func() (int, matrix.Code) { return join(bob, bob, alice, "other", key) },
+		"not by them":   func() (int, matrix.Code) { return join(bob, bob, carol, "tok", key) },
+	} {
+		if status, code := try(); status != 403 || code != matrix.Forbidden {
+			t.Errorf("%s: got %d %s", name, status, code)
+		}
+	}
+	wantMember(t, alice, room, bob, "")
+	if status, code := join(bob, bob, alice, "tok", key); status != 200 {
+		t.Fatalf("got %d %s", status, code)
+	}
+	wantState(t, alice, room, "m.room.member", string(bob.UserID), `{"membership":"join"}`)
+	var invite string
+	for _, e := range timeline(t, alice, room) {
+		if e.Type == "m.room.member" && e.Sender == alice.UserID && e.Key == string(bob.UserID) {
+			invite = string(e.Content)
+		}
+	}
+	if !strings.Contains(invite, `"membership":"invite"`) || !strings.Contains(invite, `"display_name":"b…@x"`) {
+		t.Errorf("the invite in between is %s", invite)
+	}
 }
 
 func TestLeaveAndForget(t *testing.T) {

@@ -127,6 +127,44 @@ func TestPutState(t *testing.T) {
 	alice.Want(403, matrix.UserSuspended, "PUT", path("m.test"), `{}`)
 }
 
+// The same reaction to the same event is refused, until the first is redacted.
+func TestDuplicateAnnotation(t *testing.T) {
+	t.Parallel()
+	hs := testserver.New(t)
+	alice, bob := hs.Register("alice"), hs.Register("bob")
+	room := publicRoom(alice, bob)
+	said, other := alice.Say(room, "x"), alice.Say(room, "y")
+	reaction := func(id matrix.EventID, rel, key string) string {
+		return fmt.Sprintf(`{"m.relates_to":{"rel_type":%q,"event_id":%q,"key":%q}}`, rel, id, key)
+	}
+	twice := func(typ, content string) {
+		t.Helper()
+		bob.Want(400, matrix.DuplicateAnnotation, "PUT", testserver.RoomPath(room, "send", typ, bob.NextTxn()), content)
+	}
+	up := reaction(said, "m.annotation", "👍")
+	first := bob.SendTxn(room, "m.reaction", "r", up)
+	if again := bob.SendTxn(room, "m.reaction", "r", up); again != first { // a retransmission is none
+		t.Errorf("got %s and then %s", first, again)
+	}
+	twice("m.reaction", up)
+	alice.Send(room, "m.reaction", up)
+	for typ, content := range map[string]string{
+		"m.reaction": reaction(said, "m.annotation", "👎"), "m.other": up, "m.third": reaction(said, "m.reference", "👍"),
+		"m.fourth": `{"m.relates_to":{"rel_type":"m.annotation"}}`, "m.fifth": `{"m.relates_to":1}`,
+	} {
+		bob.Send(room, typ, content)
+	}
+	bob.Send(room, "m.third", reaction(said, "m.reference", "👍")) // only annotations
+	bob.Send(room, "m.reaction", reaction(other, "m.annotation", "👍"))
+	hs.Restart()
+	twice("m.other", up)
+	bob.Redact(room, first, "")
+	bob.Send(room, "m.reaction", up)
+	twice("m.reaction", up)
+	bob.Leave(room)
+	forbidden(bob, "PUT", testserver.RoomPath(room, "send", "m.reaction", bob.NextTxn()), up)
+}
+
 // Members as state: what a user may do to a membership is the same there.
 func TestPutMember(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"hearth/federation/room"
@@ -118,6 +119,9 @@ func (a *API) postCreateRoom(ctx context.Context, c *web.Call, in createRoomRequ
 			return out, err
 		}
 	}
+	if err := checkFirstAliases(creation); err != nil {
+		return out, err
+	}
 	err = a.change(ctx, c, func(tx *storage.Tx) error {
 		for _, user := range in.Invite {
 			if err := a.mayInvite(tx.Rx, user); err != nil {
@@ -138,4 +142,24 @@ func (a *API) localAlias(local string) (matrix.RoomAlias, error) {
 		return "", matrix.Errorf(matrix.InvalidParam, "room_alias_name cannot be the local part of an alias")
 	}
 	return alias, nil
+}
+
+// checkFirstAliases checks that the names in the initial state point to the
+// room that is made: only the alias that is made with it can.
+func checkFirstAliases(c room.Creation) error {
+	for _, s := range c.InitialState {
+		if s.Type != typeCanonicalAlias || s.StateKey != "" {
+			continue
+		}
+		var named canonicalAlias
+		if err := json.Unmarshal(s.Content, &named); err != nil {
+			return errAliasForm
+		}
+		for _, text := range named.all() {
+			if text != string(c.Alias) {
+				return matrix.Errorf(matrix.BadAlias, "the alias %s cannot point to the room", text)
+			}
+		}
+	}
+	return nil
 }

@@ -15,8 +15,10 @@ import (
 )
 
 type joinRequest struct {
-	Reason     string            `json:"reason"`
-	ThirdParty *thirdPartySigned `json:"third_party_signed"`
+	Reason     string         `json:"reason"`
+	ThirdParty jsontext.Value `json:"third_party_signed"`
+
+	signed *thirdPartySigned // what ThirdParty says
 }
 
 // thirdPartySigned is an identity server's word that a user owns an address
@@ -29,12 +31,17 @@ type thirdPartySigned struct {
 }
 
 // Validate implements web.Validator.
-func (r joinRequest) Validate() error {
-	switch t := r.ThirdParty; {
-	case t == nil:
-	case t.Sender == "" || t.User == "" || t.Token == "" || len(t.Signatures) == 0:
+func (r *joinRequest) Validate() error {
+	if len(r.ThirdParty) == 0 || r.ThirdParty.Kind() == 'n' {
+		return nil
+	}
+	if err := json.Unmarshal(r.ThirdParty, &r.signed); err != nil {
+		return matrix.Errorf(matrix.BadJSON, "third_party_signed has wrong values")
+	}
+	switch s := r.signed; {
+	case s.Sender == "" || s.User == "" || s.Token == "" || len(s.Signatures) == 0:
 		return matrix.Errorf(matrix.MissingParam, "third_party_signed needs sender, mxid, token and signatures")
-	case t.Signatures.Kind() != '{':
+	case s.Signatures.Kind() != '{':
 		return matrix.Errorf(matrix.BadJSON, "signatures is not an object")
 	}
 	return nil
@@ -93,8 +100,8 @@ func (a *API) join(ctx context.Context, c *web.Call, in joinRequest, find func(*
 		if err != nil || m == matrix.MembershipJoin {
 			return err
 		}
-		if in.ThirdParty != nil && m != matrix.MembershipInvite {
-			if err := a.redeemInvite(tx, to, c.User, *in.ThirdParty); err != nil {
+		if in.signed != nil && m != matrix.MembershipInvite {
+			if err := a.redeemInvite(tx, to, c.User, in); err != nil {
 				return err
 			}
 		}
@@ -131,41 +138,35 @@ func (a *API) postKnock(ctx context.Context, c *web.Call, in knockRequest) (out 
 }
 
 // redeemInvite turns an invite of an address into one of the user who owns it.
-// That the signature is of the identity server that the room trusts is for the
-// room's rules to say. Client-Server API, "Third-party invites".
-func (a *API) redeemInvite(tx *storage.Tx, to storage.Room, user matrix.UserID, by thirdPartySigned) error {
+// That the signature is by a key that the inviter named is for the room's rules
+// to say. Client-Server API, "Third-party invites".
+func (a *API) redeemInvite(tx *storage.Tx, to storage.Room, user matrix.UserID, in joinRequest) error {
+	by := in.signed
 	if by.User != user {
 		return matrix.Errorf(matrix.Forbidden, "the invite is signed for %s", by.User)
 	}
 	invite, err := tx.CurrentState(to.Num, matrix.TypeThirdPartyInvite, by.Token)
-	if errors.Is(err, storage.ErrNotFound) {
-		return matrix.Errorf(matrix.Forbidden, "no such invite is pending")
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return err
-	}
-	if invite.Sender() != by.Sender || by.Sender.Server() != a.Store.ServerName() {
-		return matrix.Errorf(matrix.Forbidden, "%s cannot be asked to invite", by.Sender)
 	}
 	var named struct {
 		DisplayName string `json:"display_name"`
 	}
-	if err := invite.DecodeContent(&named); err != nil {
-		return matrix.Errorf(matrix.Forbidden, "no such invite is pending") // it was redacted, or is malformed
+	if err != nil || invite.DecodeContent(&named) != nil {
+		return matrix.Errorf(matrix.Forbidden, "no such invite is pending")
 	}
-	type signed struct {
-		User       matrix.UserID  `json:"mxid"`
-		Token      string         `json:"token"`
-		Signatures jsontext.Value `json:"signatures"`
+	if invite.Sender() != by.Sender || by.Sender.Server() != a.Store.ServerName() {
+		return matrix.Errorf(matrix.Forbidden, "%s did not send the invite, or is a user of another server", by.Sender)
 	}
+	// What was signed has to stay as it is.
 	type thirdParty struct {
-		DisplayName string `json:"display_name"`
-		Signed      signed `json:"signed"`
+		DisplayName string         `json:"display_name"`
+		Signed      jsontext.Value `json:"signed"`
 	}
 	content, err := json.Marshal(struct {
 		Membership string     `json:"membership"`
 		ThirdParty thirdParty `json:"third_party_invite"`
-	}{matrix.MembershipInvite, thirdParty{named.DisplayName, signed{user, by.Token, by.Signatures}}})
+	}{matrix.MembershipInvite, thirdParty{named.DisplayName, in.ThirdParty}})
 	if err != nil {
 		return err
 	}

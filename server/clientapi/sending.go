@@ -54,7 +54,7 @@ func (a *API) sendOnce(ctx context.Context, c *web.Call, d room.Draft) (sentEven
 		if err != nil {
 			return sentEvent{}, err
 		}
-		e, err := a.Rooms.Send(tx, in, d)
+		e, err := a.sendMessage(tx, in, d)
 		if err != nil {
 			return sentEvent{}, err
 		}

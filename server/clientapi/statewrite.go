@@ -101,6 +101,8 @@ type canonicalAlias struct {
 	Alts  []string `json:"alt_aliases"`
 }
 
+var errAliasForm error = matrix.Errorf(matrix.BadJSON, "alias must be a string and alt_aliases a list of strings")
+
 func (c canonicalAlias) all() []string {
 	if c.Alias == nil || *c.Alias == "" { // both mean that there is none
 		return c.Alts
@@ -114,7 +116,7 @@ func (c canonicalAlias) all() []string {
 func (a *API) checkNewAliases(rx *storage.Rx, in storage.Room, content jsontext.Value) error {
 	var next canonicalAlias
 	if err := json.Unmarshal(content, &next); err != nil {
-		return matrix.Errorf(matrix.BadJSON, "alias must be a string and alt_aliases a list of strings")
+		return errAliasForm
 	}
 	have, err := presentAliases(rx, in)
 	if err != nil {
