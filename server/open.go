@@ -63,6 +63,7 @@ type Option func(*options)
 type options struct {
 	storage.Options
 	loopback bool // no other server is reached but at this machine
+	cheap    bool // passwords are hashed at next to no cost
 }
 
 // WithClock replaces the wall clock, and the steady clock beside it if mono is
@@ -77,6 +78,10 @@ func WithVFS(name string) Option { return func(o *options) { o.VFS = name } }
 // WithLoopback keeps requests to other servers on this machine: no name is
 // looked up, and no other address connected to.
 func WithLoopback() Option { return func(o *options) { o.loopback = true } }
+
+// WithCheapPasswords makes hashing passwords cost next to nothing, and protect
+// as much: tests make many accounts. No configuration reaches it.
+func WithCheapPasswords() Option { return func(o *options) { o.cheap = true } }
 
 // Open opens the data directory, which no other process may have open, and
 // binds all listeners. Requests wait until [Server.Run].
@@ -132,7 +137,11 @@ func openParts(ctx context.Context, cfg config.Config, log *zap.Logger, opts []O
 		MaxBytesPerDestination: int64(cfg.Federation.MaxQueuedBytesPerServer),
 		Now:                    so.Now,
 	}, log)
-	s.accounts = account.New(store, accountOptions(cfg, so.Now, s.inbox), log)
+	ao := accountOptions(cfg, so.Now, s.inbox)
+	if so.cheap {
+		ao.HashTime, ao.HashMemory = 1, 64
+	}
+	s.accounts = account.New(store, ao, log)
 	return s, so.Now, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"runtime/debug"
 	"time"
 
 	"go.uber.org/zap"
@@ -88,7 +89,7 @@ func New(store *storage.Store, opt Options, log *zap.Logger) *Accounts {
 		store:        store,
 		opt:          opt,
 		log:          log.Named("account"),
-		hasher:       newHasher(opt.HashTime, opt.HashMemory),
+		hasher:       newHasher(opt.HashTime, opt.HashMemory, debug.FreeOSMemory),
 		seen:         seen{recent: map[int64]sighting{}, pending: map[int64]sighting{}},
 		interactions: newExpiring[*interaction](4096, 30*time.Minute, opt.Now),
 		loginTokens:  newExpiring[string](4096, LoginTokenTTL, opt.Now),

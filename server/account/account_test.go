@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"hearth/server/web"
@@ -18,7 +20,7 @@ import (
 
 func TestHasher(t *testing.T) {
 	t.Parallel()
-	h := newHasher(2, 19456) // the real cost, once
+	h := newHasher(2, 19456, func() {}) // the real cost, once
 	one, err := h.hash(t.Context(), "secret")
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +29,7 @@ func TestHasher(t *testing.T) {
 	if err != nil || one == two || !strings.HasPrefix(one, "$argon2id$v=19$m=19456,t=2,p=1$") {
 		t.Fatalf("got %s and %s, %v", one, two, err)
 	}
-	cheap := newHasher(1, 64) // verifying takes the cost from the hash
+	cheap := newHasher(1, 64, func() {}) // verifying takes the cost from the hash
 	for pw, want := range map[matrix.Token]bool{"secret": true, "Secret": false, "": false} {
 		if ok, err := cheap.verify(t.Context(), one, pw); err != nil || ok != want {
 			t.Fatalf("%q: %v, %v", pw.Reveal(), ok, err)
@@ -46,14 +48,14 @@ func TestHasher(t *testing.T) {
 func TestHasherKnownAnswer(t *testing.T) {
 	t.Parallel()
 	const known = "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc"
-	if ok, err := newHasher(1, 64).verify(t.Context(), known, "password"); err != nil || !ok {
+	if ok, err := newHasher(1, 64, func() {}).verify(t.Context(), known, "password"); err != nil || !ok {
 		t.Fatalf("got %v, %v", ok, err)
 	}
 }
 
 func TestHasherIsBounded(t *testing.T) {
 	t.Parallel()
-	h := newHasher(1, 64)
+	h := newHasher(1, 64, func() {})
 	for range cap(h.slots) {
 		h.slots <- struct{}{}
 	}
@@ -476,4 +478,29 @@ func TestAttemptsThatAreNoFailures(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestMemoryIsGivenBack: once after the last of several hashes, and again after
+// the next.
+func TestMemoryIsGivenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var released atomic.Int64
+		h := newHasher(1, 64, func() { released.Add(1) })
+		for round := int64(1); round <= 2; round++ {
+			for range 3 {
+				if _, err := h.hash(t.Context(), password); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(releaseAfter - time.Millisecond) // the bubble's clock
+				if n := released.Load(); n != round-1 {
+					t.Fatalf("given back while hashes go on: %d times", n)
+				}
+			}
+			time.Sleep(time.Hour)
+			if n := released.Load(); n != round {
+				t.Errorf("round %d: given back %d times", round, n)
+			}
+		}
+	})
 }

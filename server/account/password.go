@@ -24,6 +24,10 @@ const (
 	maxHashQueue     = 1024
 	maxFailures      = 20 // wrong passwords per account and window
 	failureWindow    = 5 * time.Minute
+	// releaseAfter is how long after the last hash its memory goes back to the
+	// system: the next one may take it over until then, but an idle process would
+	// keep it for minutes.
+	releaseAfter = 5 * time.Second
 )
 
 // hasher turns passwords into Argon2id hashes, a few at a time: each takes
@@ -32,11 +36,16 @@ type hasher struct {
 	time, memory uint32
 	slots        chan struct{}
 	waiting      atomic.Int64
-	dummy        string // compared with where there is no account
+	idle         *time.Timer // gives memory back, releaseAfter the last hash
+	dummy        string      // compared with where there is no account
 }
 
-func newHasher(time, memory uint32) *hasher {
-	h := &hasher{time: time, memory: memory, slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
+// newHasher makes hashes of a cost, the memory in KiB. It calls release when none
+// was made for a while.
+func newHasher(passes, memory uint32, release func()) *hasher {
+	h := &hasher{time: passes, memory: memory, slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
+	h.idle = time.AfterFunc(releaseAfter, release)
+	h.idle.Stop()
 	h.dummy = h.encode("", make([]byte, 16))
 	return h
 }
@@ -52,7 +61,10 @@ func (h *hasher) run(ctx context.Context, fn func()) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-h.slots }()
+	defer func() {
+		<-h.slots
+		h.idle.Reset(releaseAfter)
+	}()
 	fn()
 	return nil
 }

@@ -89,7 +89,7 @@ func (hs *Server) open(tb testing.TB, name matrix.ServerName, opts []Option) {
 	if hs.fed != nil {
 		hs.fed.authority.Trust(&hs.Site)
 	}
-	hs.opt.server = []server.Option{server.WithLoopback()}
+	hs.opt.server = []server.Option{server.WithLoopback(), server.WithCheapPasswords()}
 	for _, o := range opts {
 		o(&hs.opt)
 	}
