@@ -78,13 +78,13 @@ func TestRejected(t *testing.T) {
 		left := p.accept(room, member(yuri, yuri, matrix.MembershipLeave), root)
 		// Built on the event before yuri left, so its auth events are fine; but
 		// it names the leave as its parent.
-		d := message(yuri, "too late")
+		d := setting(yuri, typeTopic, "", content("topic", "too late"))
 		ev := p.transplant(p.make(room, d, root), room.Version, left)
 		out, err := p.world.rooms.Receive(t.Context(), ev)
 		if err != nil || out.Event.Standing != uint8(rules.RejectedByState) || out.Event.Pos != 0 {
 			t.Errorf("%s: %+v, %v; want a rejection by state", v, out, err)
 		}
-		stranger := p.give(room, message("@zoe:peer.example", "hi"), left)
+		stranger := p.give(room, setting("@zoe:peer.example", typeTopic, "", content("topic", "hi")), left)
 		if stranger.Event.Standing != uint8(rules.RejectedByAuth) {
 			t.Errorf("%s: %+v; want a rejection by auth events", v, stranger)
 		}
@@ -92,7 +92,10 @@ func TestRejected(t *testing.T) {
 			t.Errorf("%s: extremities %v, want the leave", v, ids(got))
 		}
 		// An event after a rejected one is judged as any other.
-		p.accept(room, message(xenia, "fine"), stranger.Event)
+		p.accept(room, message(xenia, "fine"), stranger.Event, out.Event)
+		if got := p.state(room, typeTopic, ""); got != nil {
+			t.Errorf("%s: the topic of a rejected event is in the state", v)
+		}
 		p.sound(room)
 	}
 }
@@ -351,6 +354,7 @@ func TestNeitherBranch(t *testing.T) {
 		}
 		one := p.accept(room, levels(alice, 3, 3), root)
 		two := p.accept(room, levels(xenia, 4, 4), one)
+		two = p.accept(room, levels(xenia, 5, 5), two) // one is in no state that is read
 		other := p.accept(room, levels(alice, 1, 1), root)
 		ban := member(alice, xenia, matrix.MembershipBan)
 		ban.TS = 2
