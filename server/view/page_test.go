@@ -172,6 +172,18 @@ func TestPagesAreFiltered(t *testing.T) {
 			t.Errorf("forwards: got %d events, want %d", len(got), len(want))
 		}
 	}
+	left := w.event(want[len(want)-1])
+	w.as(bob, func(v *Viewer) error {
+		opened, err := v.Room(r.ID)
+		if err != nil {
+			return err
+		}
+		page, err := v.Page(opened, Query{Backwards: true, Limit: 1})
+		if err == nil && page.Start != StreamToken(left.Pos) {
+			t.Errorf("who left is told to begin at %v, they left at %v", page.Start, left.Pos)
+		}
+		return err
+	})
 	var messages, elsewhere RoomEventFilter
 	if err := errors.Join(json.Unmarshal([]byte(`{"types":["m.room.message"]}`), &messages), json.Unmarshal([]byte(`{"not_rooms":["`+string(r.ID)+`"]}`), &elsewhere)); err != nil {
 		t.Fatal(err)

@@ -86,7 +86,7 @@ func (v *Viewer) allows(e storage.Event, s stay, own bool) bool {
 	before := v.points[e.StateBefore]
 	after := before.after(v, e)
 	within := s.within(e)
-	for _, p := range [...]point{before, after, {before.visibility, after.member}, {after.visibility, before.member}} {
+	for _, p := range [...]point{before, after} {
 		switch visibility := v.visibility(p); {
 		case visibility == visibleToWorld:
 			return true
