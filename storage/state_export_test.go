@@ -6,6 +6,7 @@ var (
 		VALUES (?1, 'test ' || ?2, 0, 0, 0, 0, ?3, x'00')`)
 	testDropEvent   = stmt(`DELETE FROM events WHERE event_id = 'test ' || ?`)
 	testMoveEvent   = stmt(`UPDATE events SET state_before = ?2 WHERE event_id = 'test ' || ?1`)
+	testEventState  = stmt(`SELECT state_before FROM events WHERE event_id = 'test ' || ?`)
 	testDropHistory = stmt(`DELETE FROM room_states WHERE room = ?1 AND pos < (SELECT max(pos) FROM room_states WHERE room = ?1)`)
 	testStateSizes  = stmt(`SELECT count(*), coalesce(sum(length(delta)), 0), coalesce(max(length(delta)), 0), coalesce(max(depth), 0) FROM state_snapshots`)
 	testStateKeys   = stmt(`SELECT count(*) FROM state_keys`)
@@ -17,6 +18,11 @@ var (
 func (t *Tx) Refer(room RoomNum, event int, s StateNum) error {
 	_, err := t.exec(testAddEvent, int64(room), event, int64(s))
 	return err
+}
+
+// Referred is what such an event refers to.
+func (r *Rx) Referred(event int, s *StateNum) error {
+	return r.row(testEventState, []any{event}, (*int64)(s))
 }
 
 // ReferElsewhere has the event refer to another one.

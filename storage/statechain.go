@@ -8,9 +8,10 @@ import (
 
 var (
 	readSnapshot = stmt(`SELECT num, room, base, depth, hash, delta FROM state_snapshots WHERE num = ?`)
-	// The cross join keeps the order of the way; without it SQLite may choose another.
+	// The cross join keeps the order of the way; without it SQLite may choose
+	// another. A base has a lower number, so a broken file makes no endless way.
 	readChain = stmt(`WITH RECURSIVE way (num, base) AS (SELECT num, base FROM state_snapshots WHERE num = ?
-		UNION ALL SELECT b.num, b.base FROM way JOIN state_snapshots b ON b.num = way.base)
+		UNION ALL SELECT b.num, b.base FROM way JOIN state_snapshots b ON b.num = way.base AND b.num < way.num)
 		SELECT s.num, room, s.base, depth, hash, delta FROM way CROSS JOIN state_snapshots s ON s.num = way.num`)
 )
 
@@ -131,6 +132,9 @@ func (c *stateChain) hop(i int) (*stateHop, error) {
 			return &stateHop{}, nil
 		}
 		snap, err := c.rx.snapshot(next)
+		if err == nil && snap.base >= next {
+			err = fmt.Errorf("%w: %d, below %d", errNoState, snap.base, next)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -83,14 +83,21 @@ func (k *stateCheck) walk(base stateSnapshot, state []stateEntry, children []Sta
 			k.note("state %d: %v", s, err)
 			continue
 		}
-		if base.num != 0 && (snap.room != base.room || !below(base.depth, snap.depth)) {
+		if base.num != 0 && (snap.room != base.room || s <= base.num || !below(base.depth, snap.depth)) {
 			k.note("state %d of room %d at depth %d stands on %d of room %d at depth %d",
 				s, snap.room, snap.depth, base.num, base.room, base.depth)
 			continue
 		}
 		k.seen++
 		whole := withoutRemoved(overlay(delta, append([]stateEntry(nil), state...)))
-		k.whole(snap, whole)
+		if got := hashOfAll(whole); got != snap.hash {
+			k.note("state %d hashes to %x, stored is %x", s, uint64(got), uint64(snap.hash))
+		}
+		for _, e := range delta {
+			if e.event != 0 && !k.keys[e.key] {
+				k.note("state %d names key %d, which is not there", s, e.key)
+			}
+		}
 		next, err := k.rx.stateList(basedOn, int64(s))
 		if err != nil {
 			return err
@@ -102,22 +109,10 @@ func (k *stateCheck) walk(base stateSnapshot, state []stateEntry, children []Sta
 	return nil
 }
 
-// whole checks the content of one state.
-func (k *stateCheck) whole(snap stateSnapshot, whole []stateEntry) {
-	if got := hashOfAll(whole); got != snap.hash {
-		k.note("state %d hashes to %x, stored is %x", snap.num, uint64(got), uint64(snap.hash))
-	}
-	for _, e := range whole {
-		if !k.keys[e.key] {
-			k.note("state %d names key %d, which is not there", snap.num, e.key)
-		}
-	}
-}
-
 // below tells whether a base of depth a may carry a snapshot of depth d: a is d
 // without some of its lowest ones.
 func below(a, d int64) bool {
-	for d > a {
+	for d > a && d > 0 {
 		d &= d - 1
 	}
 	return d == a
