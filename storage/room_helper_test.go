@@ -98,7 +98,7 @@ func (r *roomTest) append(tx *storage.Tx, e *matrix.Event, parents []storage.Eve
 		n.Depth = max(n.Depth, p.Depth+1)
 	}
 	stored, err := tx.AddEvent(room, n)
-	if err != nil || n.Place != storage.Live {
+	if err != nil || n.Place == storage.Untold {
 		return stored, err
 	}
 	ends := []storage.EventNum{stored.Num}

@@ -93,6 +93,30 @@ func TestTimelinePages(t *testing.T) {
 	}
 }
 
+// TestPageFromPosition begins at a position of the stream: neither what is
+// newer nor how deep that is counts, but what was backfilled does, however deep.
+func TestPageFromPosition(t *testing.T) {
+	t.Parallel()
+	s := storagetest.Open(t)
+	r := newRoomTest(t, s, "11")
+	first := r.message(alice, "first")
+	second := r.message(alice, "second")
+	third := r.message(alice, "third")
+	var deep storage.Event
+	within(t, s, func(tx *storage.Tx) (err error) {
+		e := r.draft("m.room.message", nil, bob, `{"body":"deep"}`, []storage.Event{third})
+		deep, err = r.append(tx, e, []storage.Event{third}, must[storage.Room](t)(tx.RoomByNum(r.num)).State, storage.NewEvent{Place: storage.Backfilled})
+		return err
+	})
+	if deep.Depth <= third.Depth {
+		t.Fatalf("depth %d behind %d", deep.Depth, third.Depth)
+	}
+	got := r.pages(storage.Cursor{Before: second.Pos}, true, 1)
+	if len(got) != 4 || got[0] != deep.ID() || got[1] != first.ID() {
+		t.Errorf("before %d: %v, want %s, %s and two more", second.Pos, got, deep.ID(), first.ID())
+	}
+}
+
 func TestRoomNews(t *testing.T) {
 	t.Parallel()
 	s := storagetest.Open(t)
