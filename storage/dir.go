@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 
 	"go.uber.org/zap"
 )
@@ -30,7 +31,21 @@ func makeDir(dir string) error {
 			return fmt.Errorf("create the data directory: %w", err)
 		}
 	}
-	return nil
+	return checkWritable(dir)
+}
+
+// checkWritable says in plain words what SQLite would say in its own: besides
+// the database there must be room for its log.
+func checkWritable(dir string) error {
+	f, err := os.CreateTemp(dir, "hearth.probe-*")
+	switch {
+	case err == nil:
+		return errors.Join(f.Close(), os.Remove(f.Name()))
+	case errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("the data directory %s is read-only, or belongs to another user: %w", dir, err)
+	default:
+		return fmt.Errorf("write to the data directory: %w", err)
+	}
 }
 
 // prepareFile makes sure that the database file exists, is ours alone, and has

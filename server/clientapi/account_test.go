@@ -1,10 +1,12 @@
 package clientapi_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
+	"hearth/server/account"
 	"hearth/storage/matrix"
 )
 
@@ -66,6 +68,17 @@ func TestInteractiveBelongsToItsUser(t *testing.T) {
 	b.do("POST", path, text(map[string]any{"auth": map[string]any{"session": strings.Repeat("x", 100)}})).challenge(matrix.Forbidden)
 	b.do("POST", path, `{"auth":"x"}`).fails(400, matrix.BadJSON)
 	a.alive()
+	b.alive()
+
+	// Nor is one that its user has completed: only they can take it up.
+	session = a.do("POST", path, `{}`).challenge("")
+	refusal, err := s.accounts.CompleteStage(context.Background(), account.Auth{
+		Type: account.StagePassword, Session: session, Password: goodSecret, User: "alice",
+	})
+	if refusal != nil || err != nil {
+		t.Fatal(refusal, err)
+	}
+	b.do("POST", path, text(map[string]any{"auth": map[string]any{"session": session}})).challenge(matrix.Forbidden)
 	b.alive()
 
 	// The session of another endpoint is none of this one.

@@ -234,6 +234,48 @@ func TestRegisterTokenUsedUpMeanwhile(t *testing.T) {
 	}
 }
 
+// TestRegisterTokenRace: twenty who completed the stage of a token that is good
+// for one, before any of them was let in, and finish all at once.
+func TestRegisterTokenRace(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(o *account.Options, _ *clientapi.Options) {
+		o.Registration = account.Token
+		o.Terms = []account.Policy{{ID: "terms", Version: "1", Language: "en", Name: "Terms", URL: "https://hs.test/t"}}
+	})
+	if _, err := s.accounts.AddToken(context.Background(), "one", 1, 0); err != nil {
+		t.Fatal(err)
+	}
+	const clients = 20
+	body := func(i int, auth map[string]any) string {
+		return text(map[string]any{"username": fmt.Sprint("u", i), "password": goodSecret, "auth": auth})
+	}
+	var sessions [clients]string
+	for i := range clients {
+		a := s.do("", "POST", v3+"/register", body(i, map[string]any{"type": account.StageRegToken, "token": "one"}))
+		if sessions[i] = a.challenge(""); text(a.body["completed"]) != `["m.login.registration_token"]` {
+			t.Fatalf("got %s", a.raw)
+		}
+	}
+	var won atomic.Int32
+	var wg sync.WaitGroup
+	for i := range clients {
+		wg.Go(func() {
+			a := s.do("", "POST", v3+"/register", body(i, map[string]any{"type": account.StageTerms, "session": sessions[i]}))
+			switch {
+			case a.status == 200:
+				won.Add(1)
+			case a.status != 403 || a.str("errcode") != "M_FORBIDDEN":
+				t.Errorf("got %d %s", a.status, a.raw)
+			}
+		})
+	}
+	wg.Wait()
+	users, err := s.accounts.ListUsers(context.Background(), 0, 100)
+	if won.Load() != 1 || len(users) != 1 || err != nil {
+		t.Fatalf("a token good for one admitted %d, and there are %d accounts, %v", won.Load(), len(users), err)
+	}
+}
+
 func TestRegisterTerms(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(o *account.Options, _ *clientapi.Options) {
