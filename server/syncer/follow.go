@@ -8,35 +8,19 @@ import (
 	"hearth/storage/matrix"
 )
 
-// followed is which of the user's rooms a waiting poll hears of.
-type followed struct {
-	begun bool
-	pos   int64 // of the user's memberships, as they were read
-}
-
-// follow subscribes to the rooms the user is joined to, as far as the filter
-// lets them through, if they are others than those that are followed; members
-// is the position at which they last changed. Otherwise it returns nil.
-//
-// What happened in a room before it was followed woke nobody: with a new
-// subscription the caller looks at the position before it waits.
-func (s *Syncer) follow(ctx context.Context, r *Request, f *followed, members int64) (*storage.Subscription, error) {
-	if f.begun && f.pos >= members {
-		return nil, nil
-	}
+// follow subscribes to the user, the device, and the rooms the user is joined
+// to, as far as the filter lets them through. A poll does it once: that a user
+// joins a room or leaves it is news for the user, which is told and ends the
+// poll, unless the filter leaves the room out.
+func (s *Syncer) follow(ctx context.Context, r *Request) (*storage.Subscription, error) {
 	in := storage.Interest{Device: r.DeviceNum, User: r.UserNum}
 	err := s.store.Read(ctx, "rooms to follow", func(rx *storage.Rx) error {
 		rooms, err := rx.RoomsIn(r.User, matrix.MembershipJoin)
-		if err != nil {
-			return err
-		}
 		for _, id := range rooms {
 			if r.Filter.Room.AllowsRoom(id) {
 				in.Rooms = append(in.Rooms, id)
 			}
 		}
-		f.begun = true
-		f.pos, err = rx.MembershipsPos(r.User)
 		return err
 	})
 	if err != nil {

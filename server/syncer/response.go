@@ -37,8 +37,6 @@ type Response struct {
 
 	rooms *spill // the sections rooms and account_data; nil: not told
 	told  int    // rooms and account data in it
-
-	members int64 // position of the user's memberships
 }
 
 // Next is the token the client continues with.

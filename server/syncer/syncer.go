@@ -87,19 +87,17 @@ func (s *Syncer) Sync(ctx context.Context, r Request) (Response, error) {
 	}
 	timer := time.NewTimer(min(r.Timeout, s.opt.MaxTimeout))
 	defer timer.Stop()
-	var rooms followed
-	for {
-		// Only now do the user's rooms matter: who is answered at once must
-		// not pay for each of them.
-		next, err := s.follow(ctx, &r, &rooms, resp.members)
-		if err != nil {
-			return Response{}, err
-		}
-		if next != nil {
-			sub.Close()
-			sub = next
-		}
-		if next == nil || s.store.Pos() <= resp.next.Pos { // else a room may have moved before it was followed
+	// Only now do the user's rooms matter: who is answered at once must not pay
+	// for each of them.
+	rooms, err := s.follow(ctx, &r)
+	if err != nil {
+		return resp, err
+	}
+	sub.Close()
+	sub = rooms
+	// A room that moved before it was followed woke nobody.
+	for moved := s.store.Pos() > resp.next.Pos; ; moved = false {
+		if !moved {
 			again, err := s.wait(ctx, sub, timer.C, r)
 			if err != nil || !again {
 				return resp, err
@@ -154,10 +152,6 @@ func (s *Syncer) build(ctx context.Context, r *Request, f from) (Response, error
 			return err
 		}
 		resp.next = Token{Epoch: s.store.Epoch(), Pos: rx.Pos(), Device: r.DeviceNum, Boot: s.boot}
-		var err error
-		if resp.members, err = rx.MembershipsPos(r.User); err != nil {
-			return err
-		}
 		if err := s.readToDevice(ctx, rx, r.DeviceNum, &resp); err != nil || resp.cut {
 			return err
 		}
@@ -167,7 +161,7 @@ func (s *Syncer) build(ctx context.Context, r *Request, f from) (Response, error
 			since:  f.Pos, pos: rx.Pos(), whole: f.Pos == 0 || r.FullState, reset: f.reset,
 		}
 		resp.rooms = b.out
-		err = b.build()
+		err := b.build()
 		resp.told = b.told
 		return err
 	})

@@ -22,14 +22,14 @@ import (
 // world is a syncer over a real store, with rooms made the way the server makes
 // them.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	store  *storage.Store
 	syncer *Syncer
 	rooms  *room.Rooms
 	temp   string
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	s, err := storage.Open(t.Context(), storage.Options{Dir: t.TempDir(), ServerName: "test"})
 	if err != nil {

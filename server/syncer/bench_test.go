@@ -1,0 +1,133 @@
+package syncer
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"testing"
+
+	"hearth/federation/room"
+	"hearth/storage"
+	"hearth/storage/matrix"
+)
+
+// manyRooms makes n public rooms of p's.
+func (p *person) manyRooms(n int) []storage.Room {
+	p.w.t.Helper()
+	rooms := make([]storage.Room, n)
+	for done := 0; done < n; {
+		p.w.write(func(tx *storage.Tx) (err error) {
+			for end := min(done+50, n); done < end; done++ {
+				if rooms[done], err = p.w.rooms.Create(tx, room.Creation{Creator: p.id, Preset: room.PresetPublic, Name: fmt.Sprint(done)}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return rooms
+}
+
+// bigRoom makes a room with n members.
+func (p *person) bigRoom(n int) storage.Room {
+	p.w.t.Helper()
+	r := p.public()
+	for done := 1; done < n; {
+		p.w.write(func(tx *storage.Tx) error {
+			for end := min(done+200, n); done < end; done++ {
+				who := matrix.UserID(fmt.Sprintf("@member%d:test", done))
+				err := p.w.rooms.Join(tx, r, room.Act{Sender: who, Content: []byte(fmt.Sprintf(`{"displayname":"Member %d"}`, done))})
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return r
+}
+
+func (p *person) mustSync(r Request) (next string, size int64) {
+	p.w.t.Helper()
+	resp, err := p.w.syncer.Sync(p.w.t.Context(), r)
+	if err != nil {
+		p.w.t.Fatal(err)
+	}
+	var n counter
+	if err := resp.WriteJSON(&n); err != nil {
+		p.w.t.Fatal(err)
+	}
+	if err := resp.Close(); err != nil {
+		p.w.t.Fatal(err)
+	}
+	return resp.Next().String(), int64(n)
+}
+
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) { *c += counter(len(p)); return len(p), nil }
+
+var _ io.Writer = (*counter)(nil)
+
+// BenchmarkNext is a sync that tells one new event: what it costs must not
+// depend on how many rooms the user is in.
+func BenchmarkNext(b *testing.B) {
+	for _, rooms := range []int{10, 500} {
+		b.Run(fmt.Sprintf("rooms=%d", rooms), func(b *testing.B) {
+			w := newWorld(b)
+			alice := w.person("alice")
+			r := alice.manyRooms(rooms)[rooms/2]
+			since, _ := alice.mustSync(alice.request(""))
+			alice.say(r, "one")
+			alice.since = since
+			for b.Loop() {
+				alice.mustSync(alice.request(""))
+			}
+		})
+	}
+}
+
+// BenchmarkFirst is a first sync of 500 rooms.
+func BenchmarkFirst(b *testing.B) {
+	w := newWorld(b)
+	alice := w.person("alice")
+	alice.manyRooms(500)
+	var size int64
+	for b.Loop() {
+		_, size = alice.mustSync(alice.request(""))
+	}
+	b.ReportMetric(float64(size), "bytes")
+}
+
+// BenchmarkBigRoom is a first sync of a room with 10,000 members, with all of
+// them and with lazy loading, and what it holds in memory at the end.
+func BenchmarkBigRoom(b *testing.B) {
+	w := newWorld(b)
+	alice := w.person("alice")
+	alice.bigRoom(10_000)
+	for what, filter := range map[string]string{"all": "", "lazy": `{"room":{"state":{"lazy_load_members":true}}}`} {
+		b.Run(what, func(b *testing.B) {
+			var size, held int64
+			var before, after runtime.MemStats
+			for b.Loop() {
+				runtime.GC()
+				runtime.ReadMemStats(&before)
+				resp, err := w.syncer.Sync(b.Context(), alice.request(filter))
+				if err != nil {
+					b.Fatal(err)
+				}
+				runtime.GC()
+				runtime.ReadMemStats(&after)
+				held = max(held, int64(after.HeapAlloc)-int64(before.HeapAlloc))
+				var n counter
+				if err := resp.WriteJSON(&n); err != nil {
+					b.Fatal(err)
+				}
+				size = int64(n)
+				_ = resp.Close()
+			}
+			b.ReportMetric(float64(size), "bytes")
+			b.ReportMetric(float64(held), "held-bytes")
+		})
+	}
+}
