@@ -244,7 +244,7 @@ func TestFederationOfProcesses(t *testing.T) {
 	alice, carol := p.sites[0].Register("alice"), p.sites[0].Register("carol")
 	bob := p.sites[1].Register("bob")
 	phone := p.sites[1].Login("bob")
-	filler := strings.Repeat("x", 20_000)
+	filler := strings.Repeat("x", 32_500) // two of these fill an EDU
 	step := func(n int) {
 		// Two users, one transaction ID, two types; "*" and a device beside it, in one EDU.
 		to := testserver.Messages{bob.UserID: {"*": fmt.Sprintf(`{"n":%d,"x":%q}`, n, filler), string(phone.DeviceID): fmt.Sprintf(`{"n":%d,"phone":%q}`, n, filler)}}
@@ -275,6 +275,16 @@ func TestFederationOfProcesses(t *testing.T) {
 		}
 		if len(all) != 18 || len(last) != 3 {
 			t.Fatalf("%s got %d messages of %d kinds, want 18 of 3", c.DeviceID, len(all), len(last))
+		}
+	}
+	// What fits no EDU is refused, as the device would get both contents of two.
+	over := fmt.Sprintf(`{"x":%q}`, strings.Repeat("x", 33_000))
+	body := testserver.Messages{bob.UserID: {"*": over, string(phone.DeviceID): over}}.Body()
+	alice.Want(http.StatusRequestEntityTooLarge, "M_TOO_LARGE", http.MethodPut, testserver.ToDevicePath("m.one", "over"), body)
+	alice.SendToDevices("m.last", "last", testserver.Messages{bob.UserID: {"*": `{"last":1}`}})
+	for _, c := range []*testserver.Client{bob, phone} {
+		if got := pollFor(t, c, 1); len(got) != 1 || string(got[0].Content) != `{"last":1}` {
+			t.Fatalf("%s got %d messages, %.40s first, want the last alone", c.DeviceID, len(got), got[0].Content)
 		}
 	}
 	if got := pollFor(t, alice, 2); len(got) != 2 {

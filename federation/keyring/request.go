@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"hearth/federation/remote"
 	"hearth/storage/matrix"
 )
@@ -24,7 +26,7 @@ func (r *Ring) CheckRequest(ctx context.Context, x remote.XMatrix) error {
 // VerifyRequest tells whether a request comes from the server that it names.
 // uri is the request target as sent, query included, and body its bytes. The
 // error is 401 M_UNAUTHORIZED where it does not, 429 where keys could not be
-// fetched for want of places, 400 where the body cannot be signed JSON.
+// fetched for want of places, 400 M_NOT_JSON or M_BAD_JSON where the body cannot be signed JSON.
 // Server-Server API, "Request Authentication".
 func (r *Ring) VerifyRequest(ctx context.Context, x remote.XMatrix, method, uri string, body []byte) error {
 	pub, err := r.requestKey(ctx, x)
@@ -35,6 +37,8 @@ func (r *Ring) VerifyRequest(ctx context.Context, x remote.XMatrix, method, uri 
 	case errors.Is(err, matrix.ErrBadSignature):
 		r.askAnew(x.Origin)
 		return matrix.Errorf(matrix.Unauthorized, "The signature does not verify with key %s of %s", x.Key, x.Origin)
+	case err != nil && !jsontext.Value(body).IsValid(jsontext.AllowDuplicateNames(true)):
+		return matrix.Errorf(matrix.NotJSON, "The request body is not JSON")
 	case err != nil:
 		return matrix.Errorf(matrix.BadJSON, "The request body is not JSON that can be signed")
 	}

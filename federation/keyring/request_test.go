@@ -75,7 +75,7 @@ func TestVerifyRequest(t *testing.T) {
 		"other query":                     {x: good, uri: "/_matrix/federation/v1/send/1%2F2?a=+&b", want: "M_UNAUTHORIZED"},
 		"other body":                      {x: good, body: `{"pdus":[],"edus":[]}`, want: "M_UNAUTHORIZED"},
 		"a key twice in the body":         {x: good, body: `{"pdus":[],"pdus":[]}`, want: "M_BAD_JSON"},
-		"no JSON":                         {x: good, body: `{"pdus":[]`, want: "M_BAD_JSON"},
+		"no JSON":                         {x: good, body: `{"pdus":[]`, want: "M_NOT_JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x, method, target, content := k.x, "PUT", uri, body

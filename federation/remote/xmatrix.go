@@ -147,7 +147,7 @@ func (x XMatrix) Verify(method, uri string, self matrix.ServerName, body []byte,
 	}
 	sig, err := matrix.DecodeBase64(x.Sig)
 	if err != nil {
-		return fmt.Errorf("sig: %w", err)
+		return fmt.Errorf("sig: %w", matrix.ErrBadSignature) // text that is none
 	}
 	if len(pub) != ed25519.PublicKeySize || !ed25519.Verify(pub, object, sig) {
 		return matrix.ErrBadSignature

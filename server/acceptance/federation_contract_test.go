@@ -133,8 +133,20 @@ func testRemoteOrder(t *testing.T) {
 	}
 	body := testserver.Messages{bob.UserID: {"*": fmt.Sprintf(`{"x":%q}`, strings.Repeat("x", 65_536))}}.Body()
 	alice.Want(http.StatusRequestEntityTooLarge, "M_TOO_LARGE", http.MethodPut, testserver.ToDevicePath("m.test", "huge"), body)
+	// "*" and a device beside it that cannot share an EDU: in two, the device would get both.
+	part := fmt.Sprintf(`{"x":%q}`, filler)
+	body = testserver.Messages{bob.UserID: {"*": part, string(bob.DeviceID): part}, alice.UserID: {"*": part}}.Body()
+	alice.Want(http.StatusRequestEntityTooLarge, "M_TOO_LARGE", http.MethodPut, testserver.ToDevicePath("m.test", "both"), body)
+	alice.Sync().NoToDevice()
 	if got := queued(t, net[0]); len(got) != 0 {
 		t.Fatalf("%d EDUs of a request that was refused", len(got))
+	}
+	part = part[:32_000] + `"}` // these can
+	alice.SendToDevices("m.test", "both", testserver.Messages{bob.UserID: {"*": part, string(bob.DeviceID): `{"own":1}`}})
+	for c, want := range map[*testserver.Client]string{bob: `{"own":1}`, second: part} {
+		if got := receive(t, c, 1); len(got) != 1 || string(got[0].Content) != want {
+			t.Fatalf("%s got %d messages, %.40s first, want %.40s", c.DeviceID, len(got), got[0].Content, want)
+		}
 	}
 }
 

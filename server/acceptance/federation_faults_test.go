@@ -127,7 +127,22 @@ func TestOutage(t *testing.T) {
 			t.Errorf("%s was tried %d times in a day", users[i].UserID, n)
 		}
 	}
+	if got := net[0].Outbox().Counts(); got.GivenUp != 1 || got.Expired != 0 {
+		t.Errorf("%d messages were given up and %d expired, want the refused one", got.GivenUp, got.Expired)
+	}
+	// What waits is in the table, all of it.
+	queues, err := net[0].Outbox().Queues(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits := map[matrix.ServerName]int64{}
+	for _, q := range queues {
+		waits[q.Name] = q.Items
+	}
 	for _, i := range []int{down, broken, silent} {
+		if got := waits[net[i].Name()]; got != int64(sent) {
+			t.Errorf("%d rows wait for %s, want %d", got, users[i].UserID, sent)
+		}
 		net[i].Link().Set(nil)
 	}
 	pump(t, net[0], net[down:]...)

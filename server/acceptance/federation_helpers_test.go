@@ -10,8 +10,8 @@ import (
 	"hearth/server/testserver"
 )
 
-// pump makes servers that were not reached be tried again at once, as they
-// would be after seconds, until the test ends or stop is called.
+// pump makes servers that failed be tried again at once, as they would be after
+// seconds, until the test ends or stop is called.
 func pump(t *testing.T, from *testserver.Server, to ...*testserver.Server) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -27,8 +27,12 @@ func pump(t *testing.T, from *testserver.Server, to ...*testserver.Server) (stop
 			case <-tick.C:
 			}
 			for _, hs := range to {
-				if err := queue.Wake(ctx, hs.Name()); err != nil && ctx.Err() == nil {
-					t.Errorf("wake %s: %v", hs.Name(), err)
+				list, err := queue.Queues(ctx, hs.Name())
+				if err == nil && len(list) == 1 && list[0].Failures > 0 {
+					_, err = queue.Retry(ctx, hs.Name())
+				}
+				if err != nil && ctx.Err() == nil {
+					t.Errorf("retry %s: %v", hs.Name(), err)
 				}
 			}
 		}

@@ -230,13 +230,13 @@ func TestBadTransactions(t *testing.T) {
 		code   matrix.Code
 	}{
 		"empty":         {"", 401, matrix.Unauthorized}, // the signature covers a body
-		"not JSON":      {"{", 400, matrix.BadJSON},
+		"not JSON":      {"{", 400, matrix.NotJSON},
 		"list":          {"[]", 400, matrix.BadJSON},
-		"compressed":    {zipped.String(), 400, matrix.BadJSON},
-		"not UTF-8":     {transaction(direct("1", "{\"\xff\":1}")), 400, matrix.BadJSON},
+		"compressed":    {zipped.String(), 400, matrix.NotJSON},
+		"not UTF-8":     {transaction(direct("1", "{\"\xff\":1}")), 400, matrix.NotJSON},
 		"duplicate key": {transaction(direct("1", `{"a":1,"a":2}`)), 400, matrix.BadJSON},
 		"deep":          {transaction(direct("1", `{"a":`+strings.Repeat("[", 100)+strings.Repeat("]", 100)+`}`)), 400, matrix.BadJSON},
-		"deepest":       {strings.Repeat(`{"a":`, 100_000), 400, matrix.BadJSON},
+		"deepest":       {strings.Repeat(`{"a":`, 100_000), 400, matrix.NotJSON},
 		"101 EDUs":      {transaction(strings.Repeat(good+",", 100) + good), 400, matrix.BadJSON},
 		"many values":   {transaction(strings.Repeat("0,", 1<<20) + "0"), 400, matrix.BadJSON},
 		"wrong origin":  {strings.Replace(transaction(good), `"origin":"peer.example"`, `"origin":"third.example"`, 1), 403, matrix.Forbidden},

@@ -44,7 +44,7 @@ func NewPeer(tb testing.TB, a *Authority, now time.Time) *Peer {
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(p.serve))
 	srv.TLS, srv.Config.ErrorLog = a.server(), silent()
 	srv.StartTLS()
-	transport := &http.Transport{TLSClientConfig: a.client(), DisableCompression: true}
+	transport := &http.Transport{TLSClientConfig: a.client(), DisableCompression: true, ExpectContinueTimeout: time.Minute}
 	p.http = &http.Client{Transport: transport}
 	p.Name = matrix.ServerName(strings.TrimPrefix(srv.URL, "https://"))
 	tb.Cleanup(func() {
