@@ -77,7 +77,16 @@ func TestRestoredRooms(t *testing.T) {
 	if err := s.Backup(t.Context(), filepath.Join(dir, storage.FileName), nil); err != nil {
 		t.Fatal(err)
 	}
+	backfill := func(r *roomTest) (old storage.Event) {
+		within(t, r.s, func(tx *storage.Tx) (err error) {
+			e := r.draft("m.room.message", nil, bob, `{"body":"older"}`, nil)
+			old, err = r.append(tx, e, nil, must[storage.Room](t)(tx.RoomByNum(r.num)).State, storage.NewEvent{Place: storage.Backfilled})
+			return err
+		})
+		return old
+	}
 	lost := r.message(alice, "lost")
+	lostOld := backfill(r)
 	restored := storagetest.OpenDir(t, dir)
 	again := *r
 	again.s = restored
@@ -85,9 +94,12 @@ func TestRestoredRooms(t *testing.T) {
 	if now.Pos <= lost.Pos || now.Depth != lost.Depth {
 		t.Errorf("after the restore at %d, depth %d; lost was %d, %d", now.Pos, now.Depth, lost.Pos, lost.Depth)
 	}
+	if old := backfill(&again); old.Pos >= lostOld.Pos {
+		t.Errorf("backfilled at %d, where the lost history had %d", old.Pos, lostOld.Pos)
+	}
 	// A page back from what the lost history told has neither a gap nor an event twice.
 	ids := again.pages(storage.Cursor{Before: lost.Pos + 1, Depth: lost.Depth, Pos: lost.Pos}, true, 2)
-	if len(ids) != 3 {
-		t.Errorf("%d events before the lost one, want 3", len(ids))
+	if len(ids) != 4 {
+		t.Errorf("%d events before the lost one, want 4", len(ids))
 	}
 }
