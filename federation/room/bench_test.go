@@ -2,6 +2,7 @@ package room
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -59,7 +60,47 @@ func benchSend(b *testing.B, w *world, room storage.Room) {
 func crowdLevels(n int) jsontext.Value {
 	users := map[matrix.UserID]int{}
 	for i := range n {
-		users[matrix.UserID("@user"+string(rune('a'+i%26))+jsontext.Int(int64(i)).String()+":elsewhere.example")] = 50
+		users[matrix.NewUserID(fmt.Sprint("user", i), "elsewhere.example")] = 50
 	}
 	return content("users", users)
+}
+
+// BenchmarkReceive receives events of another server in a room of a thousand
+// members: one after the other, and each as a fork of the state beside the
+// current one, which has to be resolved.
+func BenchmarkReceive(b *testing.B) {
+	p := newWorld(b).peer()
+	room, _ := p.shared("12")
+	p.write(func(tx *storage.Tx) error {
+		for i := range 1000 {
+			key := matrix.NewUserID(fmt.Sprint("m", i), peerName)
+			if _, err := p.rooms.Send(tx, room, member(key, key, matrix.MembershipJoin)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	receive := func(ev *matrix.Event) {
+		if out, err := p.world.rooms.Receive(context.Background(), ev); err != nil || out.Reason != nil {
+			b.Fatal(out, err)
+		}
+	}
+	b.Run("line", func(b *testing.B) {
+		for b.Loop() {
+			b.StopTimer()
+			ev := p.make(room, message(xenia, "hi"), p.leaves(room)...)
+			b.StartTimer()
+			receive(ev)
+		}
+	})
+	b.Run("fork", func(b *testing.B) {
+		for b.Loop() {
+			b.StopTimer()
+			root := p.send(room, message(bob, "root"))
+			p.send(room, setting(alice, typeName, "", content("name", int64(root.Num))))
+			ev := p.make(room, setting(xenia, typeTopic, "", content("topic", int64(root.Num))), root)
+			b.StartTimer()
+			receive(ev)
+		}
+	})
 }

@@ -63,6 +63,9 @@ func (r *Rooms) Kick(tx *storage.Tx, room storage.Room, a Act) error {
 	case matrix.MembershipJoin, matrix.MembershipInvite, matrix.MembershipKnock:
 		return r.move(tx, room, a, matrix.MembershipLeave)
 	}
+	if state.err != nil {
+		return state.err
+	}
 	return matrix.Errorf(matrix.Forbidden, "The user is not in the room")
 }
 
@@ -78,7 +81,9 @@ func (r *Rooms) Unban(tx *storage.Tx, room storage.Room, a Act) error {
 	if err := joined(state, a.Sender); err != nil {
 		return err
 	}
-	if state.membership(a.Target) != matrix.MembershipBan {
+	if was := state.membership(a.Target); state.err != nil {
+		return state.err
+	} else if was != matrix.MembershipBan {
 		return matrix.Errorf(matrix.BadState, "The user is not banned")
 	}
 	return r.move(tx, room, a, matrix.MembershipLeave)
