@@ -164,10 +164,12 @@ func (b *batch) end() error {
 	}
 	b.s.runHooks(b.kept)
 	b.s.position.publish(pos)
+	var news []News
 	for _, u := range b.kept {
-		for _, n := range u.tx.news {
-			b.s.bus.announce(n)
-		}
+		news = append(news, u.tx.news...)
+	}
+	if len(news) > 0 {
+		b.s.bus.announce(news...)
 	}
 	return nil
 }

@@ -29,6 +29,7 @@ type Subscription struct {
 	bus    *bus
 	places []place // where the bus lists it, and which place is whose
 	over   bool    // ended is closed
+	round  uint64  // of the last announcement that woke it
 	closed bool
 }
 
@@ -89,13 +90,15 @@ type topic struct {
 type bus struct {
 	mu     sync.Mutex // guards everything here and the places of subscriptions
 	topics map[topic]*listeners
-	n      int // open subscriptions
+	n      int    // open subscriptions
+	round  uint64 // counts announcements
 }
 
 // listeners are the waiters of one topic, in no order.
 type listeners struct {
 	topic topic
 	all   []listener
+	round uint64 // of the last announcement that woke them
 }
 
 // listener is a waiter and which of its places this is.
@@ -137,29 +140,39 @@ func (b *bus) remove(p place) {
 	}
 }
 
-func (b *bus) announce(n News) {
+// announce wakes each waiter that any of the news concern once: what came in
+// one commit costs it one look.
+func (b *bus) announce(news ...News) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, d := range n.Devices {
-		b.wake(topic{device: d})
-	}
-	for _, u := range n.Users {
-		b.wake(topic{user: u})
-	}
-	for _, r := range n.Rooms {
-		b.wake(topic{room: r})
-	}
-	for _, d := range n.Ended {
-		b.end(topic{device: d})
+	b.round++
+	for _, n := range news {
+		for _, d := range n.Devices {
+			b.wake(topic{device: d})
+		}
+		for _, u := range n.Users {
+			b.wake(topic{user: u})
+		}
+		for _, r := range n.Rooms {
+			b.wake(topic{room: r})
+		}
+		for _, d := range n.Ended {
+			b.end(topic{device: d})
+		}
 	}
 }
 
 func (b *bus) wake(t topic) {
 	l := b.topics[t]
-	if l == nil {
+	if l == nil || l.round == b.round {
 		return
 	}
+	l.round = b.round
 	for _, w := range l.all {
+		if w.sub.round == b.round {
+			continue
+		}
+		w.sub.round = b.round
 		select {
 		case w.sub.wake <- struct{}{}:
 		default: // it has not yet looked at the last one
