@@ -76,8 +76,8 @@ var specified = []module{
 		later  POST   /_matrix/federation/v1/user/keys/query
 	`},
 	{"event streams of old clients", `
-		later  GET    /_matrix/client/v3/events
-		later  GET    /_matrix/client/v3/events/{eventId}
+		served GET    /_matrix/client/v3/events
+		served GET    /_matrix/client/v3/events/{eventId}
 		later  GET    /_matrix/client/v3/initialSync
 	`},
 	{"key backup", `

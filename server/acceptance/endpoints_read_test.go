@@ -65,6 +65,12 @@ func roomReadEndpoints(hs *testserver.Server) []endpoint {
 			params: []param{rooms, dir, badToken("from"), badToken("to"), badLimit(), badRoomFilter()},
 		},
 		{method: "GET", path: room + "/initialSync", vars: with(), params: []param{rooms, badLimit()}},
+		{method: "GET", path: v3 + "/events/{eventId}", vars: map[string]string{"eventId": event}, params: []param{noEvent}},
+		{method: "GET", path: v3 + "/events", query: "room_id=" + string(id), params: []param{
+			badToken("from"),
+			{"timeout", []bad{{"-1", invalidParam}, {"x", invalidParam}, {"1.5", invalidParam}, {"%ff", invalidParam}}},
+			{"room_id", append(noRoom("403 M_FORBIDDEN"), bad{"", missingParam}, bad{"%ff", invalidParam})},
+		}},
 		{
 			method: "GET", path: v1 + "/rooms/{roomId}/timestamp_to_event", vars: with(), query: "dir=f&ts=0",
 			params: []param{rooms, dir, {"ts", []bad{

@@ -20,7 +20,8 @@ func noEvent() error {
 	return matrix.Errorf(matrix.NotFound, "there is no such event, or you may not see it")
 }
 
-// findEvent is the event of a room that the path names, if the caller may see it.
+// findEvent is the event that the path names, if the caller may see it and it is
+// in the room; 0 is any room.
 func findEvent(rx *storage.Rx, v *view.Viewer, c *web.Call, room storage.RoomNum) (storage.Event, error) {
 	e, err := rx.Event(matrix.EventID(c.Vars["eventId"]))
 	switch {
@@ -28,7 +29,7 @@ func findEvent(rx *storage.Rx, v *view.Viewer, c *web.Call, room storage.RoomNum
 		return storage.Event{}, noEvent()
 	case err != nil:
 		return storage.Event{}, err
-	case e.Room != room:
+	case room != 0 && e.Room != room:
 		return storage.Event{}, noEvent()
 	}
 	seen, err := v.Visible([]storage.Event{e})

@@ -34,6 +34,8 @@ func (a *API) roomReadRoutes() []web.Route {
 		{Method: "GET", Path: room + "/messages", Handler: authed(a, a.getMessages)},
 		{Method: "GET", Path: room + "/initialSync", Handler: authed(a, a.getRoomInitialSync)},
 		{Method: "GET", Path: v1 + "/rooms/{roomId}/timestamp_to_event", Handler: authed(a, a.getTimestampToEvent)},
+		{Method: "GET", Path: v3 + "/events", Handler: authed(a, a.getEvents), LongPoll: true},
+		{Method: "GET", Path: v3 + "/events/{eventId}", Handler: authed(a, a.getOneEvent)},
 	}
 }
 
@@ -52,6 +54,11 @@ func (a *API) readRoom(ctx context.Context, c *web.Call, fn func(reading) error)
 	if err != nil {
 		return err
 	}
+	return a.openRoom(ctx, c, id, fn)
+}
+
+// openRoom is readRoom for a room that something else names.
+func (a *API) openRoom(ctx context.Context, c *web.Call, id matrix.RoomID, fn func(reading) error) error {
 	return a.Store.Read(ctx, "read room", func(rx *storage.Rx) error {
 		r := reading{rx: rx, view: viewer(rx, c)}
 		var err error
