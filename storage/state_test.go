@@ -91,3 +91,41 @@ func TestStateBasics(t *testing.T) {
 		return nil
 	})
 }
+
+// TestSameHashIsNotSameState gives a state the hash of another, which is then
+// made: the hash does not depend on the room, so a second room tells it.
+func TestSameHashIsNotSameState(t *testing.T) {
+	t.Parallel()
+	s := storagetest.Open(t)
+	room, other := newRoom(t, s, "!a:test.example").Num, newRoom(t, s, "!b:test.example").Num
+	second := []storage.StateKeyed{member(1, 1), member(2, 3)}
+	var first, parent storage.StateNum
+	within(t, s, func(tx *storage.Tx) (err error) {
+		if first, err = tx.ChildState(room, 0, []storage.StateKeyed{member(1, 1), member(2, 2)}); err != nil {
+			return err
+		}
+		if parent, err = tx.ChildState(room, 0, second[:1]); err != nil {
+			return err
+		}
+		_, err = tx.StoreState(other, nil, second)
+		return err
+	})
+	storage.EditRaw(t, s.Path(), fmt.Sprintf("UPDATE state_snapshots SET hash = (SELECT hash FROM state_snapshots WHERE room = %d) WHERE num = %d", other, first))
+	within(t, s, func(tx *storage.Tx) error {
+		child, err := tx.ChildState(room, parent, second[1:])
+		if err != nil || child == first {
+			t.Errorf("the child is state %d, %v; another than %d has its hash", child, err, first)
+		}
+		whole, err := tx.StoreState(room, nil, second)
+		if err != nil || whole != child {
+			t.Errorf("the same content is state %d, %v; want %d", whole, err, child)
+		}
+		if got, err := tx.State(child); err != nil || !slices.Equal(got, second) {
+			t.Errorf("state %v, %v; want %v", got, err, second)
+		}
+		return nil
+	})
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
