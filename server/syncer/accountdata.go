@@ -22,17 +22,16 @@ func (b *builder) readData() error {
 			b.data[d.Room] = append(b.data[d.Room], d)
 		}
 	}
-	b.invitesBlocked, err = b.rx.InvitesBlocked(b.req.UserNum)
-	return err
+	return nil
 }
 
 // roomData is what is told of one room. What was set while the room was not
 // theirs was not told then.
-func (b *builder) roomData(sp span, id matrix.RoomID) ([]storage.AccountData, error) {
+func (b *builder) roomData(sp span) ([]storage.AccountData, error) {
 	if !sp.fresh || b.whole || sp.outside {
-		return b.data[id], nil
+		return b.data[sp.m.RoomID], nil
 	}
-	all, err := b.rx.AccountDataOf(b.req.UserNum, id)
+	all, err := b.rx.AccountDataOf(b.req.UserNum, sp.m.RoomID)
 	if err != nil {
 		return nil, err
 	}

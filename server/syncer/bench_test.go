@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"sync"
 	"testing"
+	"time"
 
 	"hearth/federation/room"
 	"hearth/storage"
@@ -130,4 +132,60 @@ func BenchmarkBigRoom(b *testing.B) {
 			b.ReportMetric(float64(held), "held-bytes")
 		})
 	}
+}
+
+// BenchmarkWake is one message in a room whose 1,000 members all wait: until
+// each of them has its answer, and until each has looked and waits on because
+// its filter hides the message.
+func BenchmarkWake(b *testing.B) {
+	const members = 1000
+	for what, filter := range map[string]string{"told": "", "hidden": `{"room":{"timeline":{"types":["x.rare"]}}}`} {
+		b.Run(what, func(b *testing.B) {
+			w := newWorld(b)
+			alice := w.person("alice")
+			r := alice.public()
+			polls := make([]*person, members)
+			for i := range polls {
+				polls[i] = w.person(fmt.Sprint("m", i))
+				polls[i].act(r, "join", nil)
+			}
+			for _, p := range polls {
+				p.since, _ = p.mustSync(p.request(""))
+			}
+			for b.Loop() {
+				b.StopTimer()
+				var wg sync.WaitGroup
+				closing := make(chan struct{})
+				for _, p := range polls {
+					wg.Go(func() {
+						q := p.request(filter)
+						q.Timeout, q.Closing = time.Minute, closing
+						p.since, _ = p.mustSync(q)
+					})
+				}
+				for w.syncer.polls.count() < members {
+					runtime.Gosched()
+				}
+				reads := w.reads()
+				b.StartTimer()
+				alice.say(r, "x")
+				if filter != "" {
+					for w.reads() < reads+members {
+						runtime.Gosched()
+					}
+					close(closing)
+				}
+				wg.Wait()
+			}
+		})
+	}
+}
+
+func (p *polls) count() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, list := range p.waiting {
+		n += len(list)
+	}
+	return n
 }

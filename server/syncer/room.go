@@ -16,51 +16,73 @@ import (
 type news struct {
 	span
 	timeline timeline
+	changes  []storage.StateChange // of the state in the span; of a first sync none
 	state    []storage.EventNum
 	summary  *summary // nil: not told
 	data     []storage.AccountData
+	purged   bool // the room is going
 }
 
 // tellRoom writes what there is to tell of a room into the section that was
 // begun, or nothing.
 func (b *builder) tellRoom(sp span) error {
-	room, err := b.rx.RoomByNum(sp.m.Room)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil // being purged
-	}
-	if err != nil {
-		return err
-	}
 	if sp.kind == kindInvite || sp.kind == kindKnock {
-		return b.tellStripped(sp, room)
+		return b.tellStripped(sp)
 	}
 	n := news{span: sp}
-	if err := b.read(&n, room); err != nil {
-		return fmt.Errorf("%s: %w", room.ID, err)
+	switch worth, err := b.read(&n); {
+	case errors.Is(err, storage.ErrNotFound) && n.purged:
+		return nil
+	case err != nil:
+		return fmt.Errorf("%s: %w", sp.m.RoomID, err)
+	case !worth:
+		return nil
 	}
-	if worth, err := b.worth(&n); err != nil || !worth {
-		return err
-	}
-	b.began(room.ID)
+	b.began(sp.m.RoomID)
 	return b.writeRoom(&n)
 }
 
-// read reads all that is told of the room, but the state's events.
-func (b *builder) read(n *news, room storage.Room) (err error) {
+// read reads all that is told of the room, but the state's events, and tells
+// whether it is worth telling.
+func (b *builder) read(n *news) (worth bool, err error) {
 	if n.timeline, err = b.readTimeline(n.span); err != nil {
-		return err
+		return false, err
 	}
 	if err = b.addOwn(n.span, &n.timeline); err != nil {
+		return false, err
+	}
+	if n.changes, err = b.changes(n.span, n.upto); err != nil {
+		return false, err
+	}
+	if n.data, err = b.roomData(n.span); err != nil {
+		return false, err
+	}
+	if !b.onlyMessages(n) {
+		if err = b.readState(n); err != nil {
+			return false, err
+		}
+	}
+	return b.worth(n)
+}
+
+// onlyMessages tells whether nothing moved the state, and nothing of it is
+// told: what most syncs find in most rooms, and what costs the least.
+func (b *builder) onlyMessages(n *news) bool {
+	return !n.whole && !n.fresh && len(n.changes) == 0 && len(endings(n.timeline.events)) == 0 &&
+		(!b.filter.Room.State.LazyLoadMembers || len(n.timeline.events) == 0)
+}
+
+// readState reads the summary and which events make the state.
+func (b *builder) readState(n *news) error {
+	room, err := b.rx.RoomByNum(n.m.Room)
+	if err != nil {
+		n.purged = errors.Is(err, storage.ErrNotFound)
 		return err
 	}
-	if n.summary, err = b.readSummary(n.span, room); err != nil {
+	if n.summary, err = b.readSummary(n, room); err != nil {
 		return err
 	}
-	if n.state, err = b.stateSection(n.span, room, &n.timeline, n.summary); err != nil {
-		return err
-	}
-	n.data, err = b.roomData(n.span, room.ID)
-	return err
+	return b.stateSection(n, room)
 }
 
 // addOwn puts the membership with which the user is out of the room at the end
@@ -188,21 +210,25 @@ func (b *builder) writeEvents(events []storage.Event, comma bool) error {
 
 // tellStripped writes an invitation or a knock: all the user may know of the
 // room is its stripped state. Client-Server API, "Stripped state".
-func (b *builder) tellStripped(sp span, room storage.Room) error {
+func (b *builder) tellStripped(sp span) error {
 	if sp.kind == kindInvite {
-		if ignored, err := b.viewer.Ignores(sp.m.Sender); err != nil || ignored || b.invitesBlocked {
+		blocked, err := b.rx.InvitesBlocked(b.req.UserNum)
+		if err != nil || blocked {
+			return err
+		}
+		if ignored, err := b.viewer.Ignores(sp.m.Sender); err != nil || ignored {
 			return err
 		}
 	}
 	member, err := b.rx.EventByNum(sp.m.Event)
 	if err != nil {
-		return fmt.Errorf("%s: %w", room.ID, err)
+		return fmt.Errorf("%s: %w", sp.m.RoomID, err)
 	}
 	events, err := view.Stripped(b.rx, member)
 	if err != nil {
-		return fmt.Errorf("%s: %w", room.ID, err)
+		return fmt.Errorf("%s: %w", sp.m.RoomID, err)
 	}
-	b.began(room.ID)
+	b.began(sp.m.RoomID)
 	b.out.text(`{"` + sp.kind + `_state":{"events":[`)
 	for i, e := range events {
 		if i > 0 {

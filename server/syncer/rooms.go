@@ -23,8 +23,7 @@ type builder struct {
 	whole bool  // tell the whole state of every room
 	reset bool  // the client's history is not ours: every timeline has a gap
 
-	data           map[matrix.RoomID][]storage.AccountData // by room, "" for the account
-	invitesBlocked bool
+	data map[matrix.RoomID][]storage.AccountData // by room, "" for the account
 
 	told   int // rooms and entries of account data
 	inKind int // rooms in the section that is being written

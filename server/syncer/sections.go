@@ -8,30 +8,25 @@ import (
 	"hearth/storage/matrix"
 )
 
-// stateSection lists the events of the state or state_after section of a span,
+// stateSection lists the events of the state or state_after section of a room,
 // and may cut the timeline so that the two fit together; see state.go.
-func (b *builder) stateSection(sp span, room storage.Room, t *timeline, sum *summary) ([]storage.EventNum, error) {
-	s := section{b: b, sp: sp, timeline: t}
-	var err error
-	if s.end, err = b.stateAt(room, sp.upto); err != nil {
-		return nil, err
-	}
-	if s.changes, err = b.changes(sp, sp.upto); err != nil {
-		return nil, err
+func (b *builder) stateSection(n *news, room storage.Room) (err error) {
+	s := section{b: b, sp: n.span, timeline: &n.timeline, changes: n.changes, added: map[storage.StateKey]bool{}}
+	if s.end, err = b.stateAt(room, n.upto); err != nil {
+		return err
 	}
 	if !b.req.StateAfter {
 		if err := s.fit(); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	s.ends = endings(t.events)
-	if b.filter.Room.State.LazyLoadMembers && !sp.outside {
-		s.need(sum)
+	s.ends = endings(n.timeline.events)
+	if b.filter.Room.State.LazyLoadMembers && !n.outside {
+		s.need(n.summary)
 	}
-	if err := s.gather(room); err != nil {
-		return nil, err
-	}
-	return s.out, nil
+	err = s.gather(room)
+	n.state = s.out
+	return err
 }
 
 // section is a state section in the making.
@@ -39,8 +34,8 @@ type section struct {
 	b        *builder
 	sp       span
 	timeline *timeline
-	end      storage.StateNum      // at the end of the span
-	changes  []storage.StateChange // in the span; of a first sync none
+	end      storage.StateNum // at the end of the span
+	changes  []storage.StateChange
 	ends     map[storage.StateKey]storage.EventNum
 
 	lazy  map[storage.StateKey]bool // members to tell all the same; nil: all are told
@@ -158,7 +153,6 @@ func (s *section) add(key storage.StateKey, e storage.EventNum) {
 
 // gather fills the section.
 func (s *section) gather(room storage.Room) error {
-	s.added = map[storage.StateKey]bool{}
 	if !s.b.req.StateAfter && !s.sp.outside {
 		if err := s.addStart(room); err != nil {
 			return err

@@ -22,19 +22,13 @@ type summary struct {
 
 // readSummary makes the summary of a joined room, nil where it is as it was.
 // The heroes are told whenever the summary is: which they were is not kept.
-func (b *builder) readSummary(sp span, room storage.Room) (*summary, error) {
-	if sp.kind != kindJoin {
+func (b *builder) readSummary(n *news, room storage.Room) (*summary, error) {
+	if n.kind != kindJoin || !n.whole && !changesSummary(n.changes) {
 		return nil, nil
-	}
-	if !sp.whole {
-		changes, err := b.changes(sp, sp.upto)
-		if err != nil || !changesSummary(changes) {
-			return nil, err
-		}
 	}
 	s := &summary{joined: room.Joined, invited: room.Invited}
 	for _, by := range []struct{ typ, field string }{{typeName, "name"}, {typeCanonicalAlias, "alias"}} {
-		e, err := b.rx.CurrentState(sp.m.Room, by.typ, "")
+		e, err := b.rx.CurrentState(n.m.Room, by.typ, "")
 		if errors.Is(err, storage.ErrNotFound) {
 			continue
 		}
@@ -46,9 +40,9 @@ func (b *builder) readSummary(sp span, room storage.Room) (*summary, error) {
 			return s, nil
 		}
 	}
-	members, err := b.rx.Heroes(sp.m.Room, sp.m.User, heroes)
+	members, err := b.rx.Heroes(n.m.Room, n.m.User, heroes)
 	if err == nil && len(members) == 0 {
-		members, err = b.rx.PastHeroes(sp.m.Room, sp.m.User, heroes)
+		members, err = b.rx.PastHeroes(n.m.Room, n.m.User, heroes)
 	}
 	for _, m := range members {
 		s.heroes = append(s.heroes, m.User)
