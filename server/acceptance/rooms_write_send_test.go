@@ -165,6 +165,29 @@ func TestDuplicateAnnotation(t *testing.T) {
 	forbidden(bob, "PUT", testserver.RoomPath(room, "send", "m.reaction", bob.NextTxn()), up)
 }
 
+// A thread starts off an event that is in none and relates to no other.
+func TestThreadRoots(t *testing.T) {
+	t.Parallel()
+	hs := testserver.New(t)
+	alice, bob := hs.Register("alice"), hs.Register("bob")
+	room := alice.CreateRoom("")
+	thread := func(id matrix.EventID) string {
+		return fmt.Sprintf(`{"m.relates_to":{"rel_type":"m.thread","event_id":%q}}`, id)
+	}
+	root := alice.Say(room, "x")
+	inThread := alice.Send(room, "m.test", thread(root))
+	alice.Send(room, "m.test", thread(root))
+	alice.Send(room, "m.test", thread("$nosuch"))
+	reply := alice.Send(room, "m.test", fmt.Sprintf(`{"m.relates_to":{"m.in_reply_to":{"event_id":%q}}}`, root))
+	alice.Send(room, "m.test", thread(reply))
+	edit := alice.Send(room, "m.test", fmt.Sprintf(`{"m.relates_to":{"rel_type":"m.replace","event_id":%q}}`, root))
+	for _, id := range []matrix.EventID{inThread, edit} {
+		path := testserver.RoomPath(room, "send", "m.test", alice.NextTxn())
+		alice.Want(400, matrix.Unknown, "PUT", path, thread(id))
+		forbidden(bob, "PUT", path, thread(id))
+	}
+}
+
 // Members as state: what a user may do to a membership is the same there.
 func TestPutMember(t *testing.T) {
 	t.Parallel()
