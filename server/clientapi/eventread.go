@@ -113,7 +113,11 @@ func (r reading) writeContext(out *pieces, e storage.Event, older, newer view.Pa
 			return s.Type() == matrix.TypeMember && !slices.Contains(senders, matrix.UserID(key))
 		})
 	}
-	events, err := r.view.ClientEvents(slices.Concat(all, state), withRoom)
+	events, err := r.view.ClientEvents(all, withRoom)
+	if err != nil {
+		return err
+	}
+	stateEvents, err := r.view.ClientEvents(state, asState)
 	if err != nil {
 		return err
 	}
@@ -121,8 +125,8 @@ func (r reading) writeContext(out *pieces, e storage.Event, older, newer view.Pa
 	out.raw(`{"event":`)
 	out.list = append(out.list, events[0])
 	out.array(`,"events_before":`, events[1:n])
-	out.array(`,"events_after":`, events[n:len(all)])
-	out.array(`,"state":`, events[len(all):])
+	out.array(`,"events_after":`, events[n:])
+	out.array(`,"state":`, stateEvents)
 	out.text(`,"start":`, older.End.String())
 	out.text(`,"end":`, newer.End.String())
 	out.raw("}")

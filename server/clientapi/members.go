@@ -107,7 +107,7 @@ func (a *API) getMembers(ctx context.Context, c *web.Call, _ web.NoBody) (pieces
 			return hidden(err)
 		}
 		members = slices.DeleteFunc(members, func(e storage.Event) bool { return e.Num == 0 || !wanted(e) })
-		events, err := r.view.ClientEvents(members, withRoom)
+		events, err := r.view.ClientEvents(members, asState)
 		if err != nil {
 			return err
 		}

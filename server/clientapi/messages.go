@@ -54,7 +54,7 @@ func (r reading) writePage(out *pieces, start string, page view.Page, q view.Que
 		if err != nil {
 			return err
 		}
-		events, err := r.view.ClientEvents(members, withRoom)
+		events, err := r.view.ClientEvents(members, asState)
 		if err != nil {
 			return err
 		}
@@ -107,7 +107,11 @@ func (a *API) getRoomInitialSync(ctx context.Context, c *web.Call, _ web.NoBody)
 }
 
 func (r reading) writeInitialSync(out *pieces, page view.Page, state []storage.Event, data []storage.AccountData) error {
-	events, err := r.view.ClientEvents(slices.Concat(page.Events, state), withRoom)
+	events, err := r.view.ClientEvents(page.Events, withRoom)
+	if err != nil {
+		return err
+	}
+	stateEvents, err := r.view.ClientEvents(state, asState)
 	if err != nil {
 		return err
 	}
@@ -119,8 +123,8 @@ func (r reading) writeInitialSync(out *pieces, page view.Page, state []storage.E
 	if page.More {
 		out.text(`,"start":`, page.End.String())
 	}
-	out.array(`,"chunk":`, events[:len(page.Events)])
-	out.array(`},"state":`, events[len(page.Events):])
+	out.array(`,"chunk":`, events)
+	out.array(`},"state":`, stateEvents)
 	visibility := "private"
 	if r.room.Public {
 		visibility = "public"

@@ -191,5 +191,8 @@ func (p pieces) WriteJSON(w io.Writer) error {
 	return b.Flush()
 }
 
-// withRoom is the format of events outside of /sync.
-var withRoom = view.Format{RoomID: true}
+// The formats of events outside of /sync: of what happened, and of what the state is.
+var (
+	withRoom = view.Format{RoomID: true}
+	asState  = view.Format{RoomID: true, State: true}
+)

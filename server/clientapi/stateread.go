@@ -19,7 +19,7 @@ func (a *API) getState(ctx context.Context, c *web.Call, _ web.NoBody) (pieces, 
 		if err != nil {
 			return err
 		}
-		events, err := r.view.ClientEvents(state, withRoom)
+		events, err := r.view.ClientEvents(state, asState)
 		out.array("", events)
 		return err
 	})

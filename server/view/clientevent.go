@@ -16,13 +16,18 @@ type Format struct {
 	RoomID     bool    // with room_id; /sync leaves it out
 	Federation bool    // as servers know it, with event_id; a filter may ask for that
 	Fields     *Fields // only these; nil: all
+	// State is for lists of what the state is, rather than of what happened:
+	// what is unsigned then does not tell the user's membership at the event nor
+	// what it replaced, only which event. Of a room with many members each has a
+	// state of its own before it, and looking all of them up is most of the work.
+	State bool
 }
 
 // ClientEvents is the events in the shape clients get, with what is unsigned.
 // They are events the user may see, which the caller has made sure of. The
 // results share memory. Client-Server API, "Room event format".
 func (v *Viewer) ClientEvents(events []storage.Event, f Format) ([]jsontext.Value, error) {
-	near, err := v.neighbours(events)
+	near, err := v.neighbours(events, f.State)
 	if err != nil {
 		return nil, err
 	}

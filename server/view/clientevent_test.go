@@ -96,6 +96,14 @@ func TestClientEvent(t *testing.T) {
 	same(t, "own change counts", w.told(bob, joined, Format{}).Unsigned.Membership, "join")
 	same(t, "never heard of", w.told(bob, first, Format{}).Unsigned.Membership, "leave")
 
+	// As state it is told without what would have to be looked up.
+	topic = w.told(alice, second, Format{State: true})
+	same(t, "replaced, as state", topic.Unsigned.Replaces, first.ID())
+	same(t, "content, as state", topic.Content, map[string]any{"topic": "two"})
+	if topic.Unsigned.PrevContent != nil || topic.Unsigned.Membership != "" || topic.Unsigned.Age == nil {
+		t.Errorf("as state: got %+v", topic.Unsigned)
+	}
+
 	// The format of servers.
 	raw := w.told(alice, said, Format{Federation: true})
 	same(t, "federation id", raw.ID, said.ID())

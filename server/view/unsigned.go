@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 
 	"hearth/storage"
 	"hearth/storage/matrix"
@@ -14,12 +15,14 @@ type neighbours struct {
 	hidden map[storage.EventNum]bool // the user may not see them
 }
 
-// neighbours reads the neighbours of the events, all at once, and where the
-// events lie in the room's state.
-func (v *Viewer) neighbours(events []storage.Event) (neighbours, error) {
+// neighbours reads the neighbours of the events, all at once, and unless they are
+// told as state, where they lie in the room's state.
+func (v *Viewer) neighbours(events []storage.Event, state bool) (neighbours, error) {
 	n := neighbours{events: map[storage.EventNum]storage.Event{}, hidden: map[storage.EventNum]bool{}}
-	if err := v.locate(events); err != nil {
-		return n, err
+	if !state {
+		if err := v.locate(events); err != nil {
+			return n, err
+		}
 	}
 	var nums []storage.EventNum
 	for _, e := range events {
@@ -37,15 +40,20 @@ func (v *Viewer) neighbours(events []storage.Event) (neighbours, error) {
 	if err != nil {
 		return n, fmt.Errorf("neighbours of events: %w", err)
 	}
-	may, err := v.CanSee(found)
+	ask := found
+	if state {
+		ask = slices.DeleteFunc(slices.Clone(found), func(e storage.Event) bool { return e.Num == 0 || e.Type() != matrix.TypeRedaction })
+	}
+	may, err := v.CanSee(ask)
 	if err != nil {
 		return n, err
 	}
-	for i, e := range found {
-		if e.Num == 0 {
-			continue
+	for _, e := range found {
+		if e.Num != 0 {
+			n.events[e.Num] = e
 		}
-		n.events[e.Num] = e
+	}
+	for i, e := range ask {
 		n.hidden[e.Num] = !may[i]
 	}
 	return n, nil
@@ -56,7 +64,7 @@ func (w *writer) unsigned(e storage.Event, outer bool) error {
 	w.raw(`{"age":`)
 	w.int(w.v.rx.Now.UnixMilli() - e.OriginServerTS())
 	joined := false
-	if placed(e) {
+	if placed(e) && !w.format.State {
 		before, known := w.v.points[e.StateBefore]
 		if known {
 			joined = w.v.membership(before) == matrix.MembershipJoin
@@ -93,7 +101,7 @@ func (w *writer) replaced(e storage.Event, joined bool) error {
 	if !ok || was.Num == 0 {
 		return nil
 	}
-	if joined || !w.near.hidden[was.Num] {
+	if !w.format.State && (joined || !w.near.hidden[was.Num]) {
 		w.raw(`,"prev_content":`)
 		w.buf = append(w.buf, was.Content()...)
 		if err := w.text(`,"prev_sender":`, string(was.Sender())); err != nil {

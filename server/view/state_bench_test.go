@@ -1,0 +1,52 @@
+package view
+
+import (
+	"fmt"
+	"testing"
+
+	"hearth/federation/room"
+	"hearth/storage"
+	"hearth/storage/matrix"
+)
+
+// BenchmarkMembers is the list of all members of a room in which people talked
+// between the joins, so that each has a state of its own before it.
+func BenchmarkMembers(b *testing.B) {
+	w := newWorld(b)
+	alice := w.user("alice")
+	r := w.create(alice, visibleShared)
+	w.set(r, alice, matrix.TypeJoinRules, "", `{"join_rule":"public"}`)
+	w.write(func(tx *storage.Tx) error {
+		for i := range 1000 {
+			u := matrix.UserID(fmt.Sprintf("@u%d:%s", i, alice.ID.Server()))
+			if err := w.rooms.Join(tx, r, room.Act{Sender: u, Target: u}); err != nil {
+				return err
+			}
+			if _, err := w.rooms.Send(tx, r, room.Draft{Type: "m.room.message", Sender: u}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for _, state := range []bool{true, false} {
+		b.Run(fmt.Sprintf("state=%v", state), func(b *testing.B) { w.benchMembers(b, alice, r, state) })
+	}
+}
+
+func (w *world) benchMembers(b *testing.B, alice User, r storage.Room, state bool) {
+	for b.Loop() {
+		w.as(alice, func(v *Viewer) error {
+			opened, err := v.Room(r.ID)
+			if err != nil {
+				return err
+			}
+			members, err := v.State(opened, matrix.TypeMember)
+			if err != nil {
+				return err
+			}
+			_, err = v.ClientEvents(members, Format{RoomID: true, State: state})
+			return err
+		})
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/1000, "µs/member")
+}
