@@ -63,8 +63,11 @@ func annotate(tx *storage.Tx, e storage.Event, to relation) error {
 }
 
 // checkThread refuses a thread that starts off an event which is itself an
-// edit, a reaction or of a thread. A mere reply has no rel_type, and may start
-// one. Client-Server API, "Validation of m.thread relationships".
+// edit, a reaction or of a thread. Client-Server API, "Validation of m.thread
+// relationships".
+//
+// Spec deviation: a mere reply, which has m.relates_to but no rel_type, may
+// start one: clients offer that.
 func checkThread(rx *storage.Rx, in storage.Room, root matrix.EventID) error {
 	e, err := rx.Event(root)
 	if errors.Is(err, storage.ErrNotFound) {

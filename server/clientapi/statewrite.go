@@ -77,6 +77,9 @@ func membershipIn(content jsontext.Value) string {
 }
 
 // checkState refuses what the room would take but would be sorry for.
+//
+// Spec deviation: a server ACL that shuts out this server could never be taken
+// back from here, and is refused.
 func checkState(d room.Draft, us matrix.ServerName) error {
 	switch d.Type {
 	case matrix.TypeCreate:
