@@ -141,8 +141,8 @@ func (s *section) need(sum *summary) {
 
 // add puts an event into the section, once for each key.
 func (s *section) add(key storage.StateKey, e storage.EventNum) {
-	if e == 0 || s.added[key] {
-		return
+	if e == 0 || s.added[key] || !s.b.filter.Room.State.AllowsType(key.Type) {
+		return // what the filter asks of senders and content is known only by reading
 	}
 	if s.lazy != nil && key.Type == matrix.TypeMember && !s.lazy[key] {
 		return

@@ -83,8 +83,9 @@ func (b *builder) joinedAnew(sp span) (span, error) {
 // left is the span of a room the user has left, or never entered. It is told
 // once, up to the event with which the user left; later only on request.
 //
-// Of a room that was forgotten since then only that is told: the user's other
-// devices would keep it for ever.
+// Spec deviation: forgotten rooms should never appear, but one that was left
+// and forgotten since the last response is told, with nothing but the user's
+// membership. The user's other devices would keep it for ever.
 func (b *builder) left(sp span) (span, error) {
 	moved := b.since > 0 && sp.m.Since > b.since
 	archived := b.whole && b.filter.Room.IncludeLeave && !sp.m.Forgotten

@@ -60,9 +60,13 @@ func (a among[T]) has(s T) bool {
 
 // Allows tells whether an event of this type and sender passes.
 func (f *EventFilter) Allows(typ string, sender matrix.UserID) bool {
+	return f.AllowsType(typ) && f.senders.has(sender)
+}
+
+// AllowsType tells whether an event of this type may pass, whoever sent it.
+func (f *EventFilter) AllowsType(typ string) bool {
 	match := func(pattern string) bool { return matchType(pattern, typ) }
-	return (f.types.in == nil || slices.ContainsFunc(f.types.in, match)) &&
-		!slices.ContainsFunc(f.types.out, match) && f.senders.has(sender)
+	return (f.types.in == nil || slices.ContainsFunc(f.types.in, match)) && !slices.ContainsFunc(f.types.out, match)
 }
 
 // Limit is how many events the filter asks for: by itself usual, and never more
