@@ -116,7 +116,13 @@ func (v *Viewer) StateIn(s storage.StateNum, types ...string) ([]storage.Event, 
 			nums = append(nums, e.Event)
 		}
 	}
-	return v.rx.EventsByNum(nums)
+	return v.present(nums)
+}
+
+// present reads those of the events that are there: all, where none was lost.
+func (v *Viewer) present(nums []storage.EventNum) ([]storage.Event, error) {
+	events, err := v.rx.EventsByNum(nums)
+	return slices.DeleteFunc(events, func(e storage.Event) bool { return e.Num == 0 }), err
 }
 
 // StateEvent is one event of the state of the room as the user may read it;
@@ -141,7 +147,7 @@ func (v *Viewer) StateAfter(e storage.Event, types ...string) ([]storage.Event, 
 		return state, err
 	}
 	for i, s := range state {
-		if s.Num != 0 && s.IsState(e.Type(), key) {
+		if s.IsState(e.Type(), key) {
 			state[i] = e
 			return state, nil
 		}
@@ -166,7 +172,7 @@ func (v *Viewer) MembersAt(e storage.Event, users []matrix.UserID) ([]storage.Ev
 			found = append(found, n)
 		}
 	}
-	return v.rx.EventsByNum(found)
+	return v.present(found)
 }
 
 // StateAt lists the state of the room at a place that the user paged to, of these

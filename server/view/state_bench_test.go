@@ -50,3 +50,33 @@ func (w *world) benchMembers(b *testing.B, alice User, r storage.Room, state boo
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/1000, "µs/member")
 }
+
+// BenchmarkPage is one answer of /messages with 100 events.
+func BenchmarkPage(b *testing.B) {
+	w := newWorld(b)
+	alice := w.user("alice")
+	r := w.create(alice, visibleShared)
+	w.write(func(tx *storage.Tx) error {
+		for range 1000 {
+			if _, err := w.rooms.Send(tx, r, room.Draft{Type: "m.room.message", Sender: alice.ID}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for b.Loop() {
+		w.as(alice, func(v *Viewer) error {
+			opened, err := v.Room(r.ID)
+			if err != nil {
+				return err
+			}
+			page, err := v.Page(opened, Query{Backwards: true, Limit: 100})
+			if err != nil {
+				return err
+			}
+			_, err = v.ClientEvents(page.Events, withAll)
+			return err
+		})
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/100, "µs/event")
+}

@@ -63,7 +63,7 @@ func Stripped(rx *storage.Rx, member storage.Event) ([]jsontext.Value, error) {
 		return nil, err
 	}
 	for _, e := range events {
-		if e.Num == 0 && e.Event == nil {
+		if e.Event == nil { // lost
 			continue
 		}
 		key, _ := e.StateKey()
