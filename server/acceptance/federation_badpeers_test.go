@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"hearth/server/config"
 	"hearth/server/testserver"
 )
 
@@ -87,6 +88,54 @@ func TestBadPeers(t *testing.T) {
 		t.Fatalf("got %s", a)
 	}
 	bob.Sync().HasToDevice("m.test", `{"n":1}`)
+}
+
+// TestTooMuchToRemember: a server that sends more than can be remembered is told
+// to wait, before anything of it is applied, and what it sent before is still
+// known.
+func TestTooMuchToRemember(t *testing.T) {
+	t.Parallel()
+	hs := testserver.Network(t, 1, testserver.QuietLog(),
+		testserver.Config(func(c *config.Config) { c.Federation.MaxRememberedBytesPerServer = 1 << 20 }))[0]
+	peer := testserver.NewPeer(t, hs.Authority(), time.Now())
+	bob := hs.Register("bob")
+	body := func(txn int) string {
+		edus := make([]string, 100)
+		for i := range edus {
+			edus[i] = peer.Direct("u", fmt.Sprintf("%d-%d", txn, i), bob, number(txn))
+		}
+		return peer.Transaction(edus...)
+	}
+	taken := 0
+	refused := func() bool {
+		t.Helper()
+		a := peer.Send(hs, fmt.Sprint(taken), body(taken))
+		if a.Status == http.StatusOK {
+			return false
+		}
+		if a.Status != http.StatusTooManyRequests || a.Code() != "M_LIMIT_EXCEEDED" || a.Header.Get("Retry-After") == "" {
+			t.Fatalf("got %s, want 429 M_LIMIT_EXCEEDED that says when to come back", a)
+		}
+		return true
+	}
+	for !refused() {
+		if taken++; taken > 80 {
+			t.Fatalf("%d transactions of 100 EDUs are remembered in a megabyte", taken)
+		}
+	}
+	if got := len(bob.Sync().ToDevice.Events) + len(bob.Drain()); got != taken*100 || taken < 20 {
+		t.Fatalf("%d messages of %d transactions", got, taken)
+	}
+	hs.Restart()
+	for txn := range taken {
+		if a := peer.Send(hs, fmt.Sprint(txn), body(txn)); a.Status != http.StatusOK {
+			t.Fatalf("transaction %d again: %s", txn, a)
+		}
+	}
+	if !refused() {
+		t.Fatal("taken, and nothing has expired")
+	}
+	bob.Sync().NoToDevice()
 }
 
 // TestPeerClocks: a peer whose clock is wrong, and one whose keys run out.
