@@ -210,7 +210,7 @@ var specified = []module{
 		served GET    /_matrix/client/v3/rooms/{roomId}/state/{eventType}/{stateKey}
 		served PUT    /_matrix/client/v3/rooms/{roomId}/state/{eventType}/{stateKey}
 		served POST   /_matrix/client/v3/rooms/{roomId}/unban
-		later  POST   /_matrix/client/v3/rooms/{roomId}/upgrade
+		served POST   /_matrix/client/v3/rooms/{roomId}/upgrade
 	`},
 	{"search", `
 		later  POST   /_matrix/client/v3/search
