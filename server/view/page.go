@@ -24,9 +24,14 @@ type Page struct {
 	More       bool // there are events behind End
 }
 
-// maxScan bounds how many events one page looks at, where most of them are
-// hidden or filtered out. The next page goes on behind them.
-const maxScan = 2000
+const (
+	// maxScan bounds how many events one page looks at, where most of them are
+	// hidden or filtered out. The next page goes on behind them.
+	maxScan = 2000
+	// maxBytes bounds how large the events of one page are together, but for the
+	// last: a thousand of the largest would fill a small machine.
+	maxBytes = 4 << 20
+)
 
 // Page reads one page. A room is paged in topological order, so that what was
 // sent meanwhile in another part of the graph stands in its place. Only where a
@@ -36,7 +41,8 @@ const maxScan = 2000
 func (v *Viewer) Page(r *Room, q Query) (Page, error) {
 	s := newScan(r, q)
 	page := Page{Start: s.at, End: s.at, More: q.Filter == nil || q.Filter.AllowsRoom(r.ID)}
-	for scanned := 0; len(page.Events) < q.Limit && page.More && scanned < maxScan; {
+	size := 0
+	for scanned := 0; len(page.Events) < q.Limit && page.More && scanned < maxScan && size < maxBytes; {
 		batch, more, err := s.next(v.rx, min(max(q.Limit-len(page.Events), 20), 200))
 		if err != nil {
 			return Page{}, fmt.Errorf("page of %s: %w", r.ID, err)
@@ -50,13 +56,14 @@ func (v *Viewer) Page(r *Room, q Query) (Page, error) {
 		if q.Filter != nil {
 			seen = q.Filter.Apply(seen)
 		}
-		if room := q.Limit - len(page.Events); len(seen) >= room && room > 0 {
-			seen = seen[:room]
-			last := seen[room-1]
-			s.pass(last)
-			page.More = more || last.Num != batch[len(batch)-1].Num
+		for _, e := range seen {
+			page.Events = append(page.Events, e)
+			if size += len(e.JSON()); len(page.Events) == q.Limit || size >= maxBytes {
+				s.pass(e)
+				page.More = more || e.Num != batch[len(batch)-1].Num
+				break
+			}
 		}
-		page.Events = append(page.Events, seen...)
 		page.End = s.at
 	}
 	return page, nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -193,6 +194,28 @@ func TestPagesAreFiltered(t *testing.T) {
 	}
 	if got, n := w.pages(alice, r, Query{Limit: 2, Filter: &elsewhere}); len(got) > 0 || n != 1 {
 		t.Errorf("elsewhere: got %d events in %d pages", len(got), n)
+	}
+}
+
+// A page ends where it would become too large, and the next goes on there.
+func TestPagesAreBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice := w.user("alice")
+	r := w.create(alice, visibleShared)
+	large := strings.Repeat("x", 60<<10)
+	for range 2*maxBytes/len(large) - 10 {
+		w.say(r, alice, large)
+	}
+	all := idsOf(w.all(r))
+	for _, q := range []Query{{Limit: 1000}, {Limit: 1000, Backwards: true}} {
+		got, n := w.pages(alice, r, q)
+		if q.Backwards {
+			slices.Reverse(got)
+		}
+		if !slices.Equal(got, all) || n != 2 {
+			t.Errorf("got %d events in %d pages, want %d in 2", len(got), n, len(all))
+		}
 	}
 }
 

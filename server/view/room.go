@@ -25,9 +25,6 @@ type Room struct {
 // Joined tells whether the user is in the room.
 func (r *Room) Joined() bool { return r.Membership == matrix.MembershipJoin }
 
-// Departed tells whether the room's state is that of the user's leaving.
-func (r *Room) Departed() bool { return !r.current }
-
 // Room opens a room to the user: as it is if they are in it; as it was when they
 // left if they ever were, or were banned; as it is again if its history is
 // readable by everyone now. Any other room, known or not, is [ErrHidden].

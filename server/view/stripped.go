@@ -18,11 +18,11 @@ var strippedTypes = [...]string{
 	"m.room.canonical_alias", "m.room.encryption",
 }
 
-// StrippedEvents is the state that is told with an invite or knock: as it was at
+// strippedEvents is the state that is told with an invite or knock: as it was at
 // that event, so that nothing shows what the room became since, with the
 // membership of whoever sent it, and the event itself at the end. It is empty
 // but for the event where this server was not in the room.
-func StrippedEvents(rx *storage.Rx, member storage.Event) ([]storage.Event, error) {
+func strippedEvents(rx *storage.Rx, member storage.Event) ([]storage.Event, error) {
 	if !placed(member) {
 		return []storage.Event{member}, nil
 	}
@@ -50,15 +50,16 @@ func StrippedEvents(rx *storage.Rx, member storage.Event) ([]storage.Event, erro
 	return append(events, member), nil
 }
 
-// Stripped is [StrippedEvents] as clients get it: sender, type, state key and
-// content only. Where this server was not in the room it is what the inviting
-// server sent along, cut to these.
+// Stripped is the state that is told with an invite or knock, as clients get it:
+// sender, type, state key and content only. It is as it was at that event; where
+// this server was not in the room it is what the inviting server sent along, cut
+// to these. The membership itself is at its end.
 func Stripped(rx *storage.Rx, member storage.Event) ([]jsontext.Value, error) {
 	var out []jsontext.Value
 	if !placed(member) {
 		out = sentAlong(member)
 	}
-	events, err := StrippedEvents(rx, member)
+	events, err := strippedEvents(rx, member)
 	if err != nil {
 		return nil, err
 	}
