@@ -75,8 +75,8 @@ func (b *builder) joinedAnew(sp span) (span, error) {
 	if err != nil || e.Membership() == matrix.MembershipJoin {
 		return sp, err
 	}
-	sp.after, err = b.lastLeft(sp.m, e)
-	sp.gap, sp.whole, sp.fresh = sp.after > 0, true, true
+	sp.after, sp.gap, err = b.lastLeft(sp.m, e)
+	sp.whole, sp.fresh = true, true
 	return sp, err
 }
 
@@ -118,8 +118,8 @@ func (b *builder) left(sp span) (span, error) {
 	case err != nil, e.Membership() == matrix.MembershipJoin:
 		return sp, err
 	}
-	sp.after, err = b.lastLeft(sp.m, e) // in and out between two responses
-	sp.gap, sp.whole = sp.after > 0, true
+	sp.after, sp.gap, err = b.lastLeft(sp.m, e) // in and out between two responses
+	sp.whole = true
 	return sp, err
 }
 
@@ -136,7 +136,8 @@ func (b *builder) leftAt(m storage.Membership) (int64, error) {
 	if before.Membership() == matrix.MembershipJoin {
 		return m.Since, nil
 	}
-	return b.lastLeft(m, before)
+	at, _, err := b.lastLeft(m, before)
+	return at, err
 }
 
 // maxMoves bounds how many memberships are looked at to find out when a user
@@ -145,26 +146,29 @@ func (b *builder) leftAt(m storage.Membership) (int64, error) {
 const maxMoves = 100
 
 // lastLeft is the position at which the user stopped being a member, given the
-// membership event of some time after that; 0 if there is no such time.
-func (b *builder) lastLeft(m storage.Membership, e storage.Event) (int64, error) {
+// membership event of some time after that; 0 if there is no such time. gap
+// tells that the client may have been told of the room's timeline before: what
+// had the user leave, if it was only an invitation that was refused.
+func (b *builder) lastLeft(m storage.Membership, e storage.Event) (at int64, gap bool, err error) {
 	for range maxMoves {
+		gap = gap || e.Membership() == matrix.MembershipLeave || e.Membership() == matrix.MembershipBan
 		if e.Pos <= 0 {
-			return 0, nil // from before this server was in the room
+			return 0, gap, nil // from before this server was in the room
 		}
 		before, err := b.memberAt(m, e.Pos-1)
 		switch {
 		case errors.Is(err, storage.ErrNotFound):
-			return 0, nil
+			return 0, gap, nil
 		case err != nil:
-			return 0, err
+			return 0, false, err
 		case before.Membership() == matrix.MembershipJoin:
-			return e.Pos, nil
+			return e.Pos, true, nil
 		case before.Pos >= e.Pos:
-			return 0, nil // resolution brought an older one back: no order to follow
+			return 0, gap, nil // resolution brought an older one back: no order to follow
 		}
 		e = before
 	}
-	return 0, nil
+	return 0, gap, nil
 }
 
 // memberAt is the user's membership event in the room's current state as it was

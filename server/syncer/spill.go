@@ -79,12 +79,13 @@ func (s *spill) WriteTo(w io.Writer) (int64, error) {
 	if err := s.flush(); err != nil {
 		return 0, err
 	}
+	s.buf = bytes.Buffer{} // the client may be slow, and not the only one
 	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
 		return 0, fmt.Errorf("long answer: %w", err)
 	}
 	// The file must not offer its own ways of copying: they may hold a
 	// connection for the whole length, without a deadline for each piece.
-	return io.CopyBuffer(w, struct{ io.Reader }{s.file}, make([]byte, spillPiece))
+	return io.CopyBuffer(w, struct{ io.Reader }{s.file}, make([]byte, spillPiece/4))
 }
 
 // Close gives up the file. It may be called more than once.

@@ -26,6 +26,7 @@ type world struct {
 	store  *storage.Store
 	syncer *Syncer
 	rooms  *room.Rooms
+	signer matrix.Signer
 	temp   string
 }
 
@@ -37,7 +38,7 @@ func newWorld(t testing.TB) *world {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	signer := matrix.Signer{Server: "test", KeyID: "ed25519:1", Key: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))}
-	w := &world{t: t, store: s, temp: t.TempDir()}
+	w := &world{t: t, store: s, signer: signer, temp: t.TempDir()}
 	w.syncer = New(s, inbox.New(s, inbox.Options{}, zap.NewNop()), zap.NewNop(), Options{TempDir: w.temp})
 	w.rooms = room.New(s, func() matrix.Signer { return signer }, room.Options{}, zap.NewNop())
 	return w
