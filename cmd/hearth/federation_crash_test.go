@@ -33,6 +33,7 @@ func newPair(t *testing.T, holding bool) *pair {
 		p.links[i] = testserver.NewLink(t, a, func() string { return strings.TrimPrefix(v.url(), "https://") })
 		v.name = p.links[i].Name()
 		v.env = append(v.env, "HEARTH_SERVER_NAME="+string(v.name),
+			"HEARTH_TO_DEVICE_MAX_MESSAGES_PER_DEVICE=1000000", // what waits until the end, in a run at scale
 			"HEARTH_TLS_CERT="+a.CertFile, "HEARTH_TLS_KEY="+a.KeyFile,
 			"HEARTH_SECURITY_FEDERATION_CA_FILE="+a.CAFile, "HEARTH_SECURITY_FEDERATION_ALLOW_PRIVATE_ADDRESSES=true")
 		v.start()

@@ -106,7 +106,11 @@ func TestOutage(t *testing.T) {
 	net[down].Link().Set(always(testserver.Lose))
 	net[broken].Link().Set(always(testserver.Status(500)))
 	net[silent].Link().Set(always(testserver.Hang))
+	var gone atomic.Bool // for a while, so that what it refuses comes in the middle of others
 	net[picky].Link().Set(func(r *testserver.Transit) testserver.Fate {
+		if gone.Load() {
+			return testserver.Lose
+		}
 		if strings.Contains(string(r.Body), "poison") {
 			return testserver.Status(400)
 		}
@@ -120,6 +124,7 @@ func TestOutage(t *testing.T) {
 				to := testserver.Messages{users[i].UserID: {"*": number(sent)}}
 				alice.SendToDevices("m.test", fmt.Sprintf("%d-%d", i, sent), to)
 			}
+			gone.Store(sent >= 8 && sent < 14)
 			if sent == 10 {
 				alice.SendToDevices("m.test", "poison", testserver.Messages{users[picky].UserID: {"*": `{"poison":1}`}})
 			}
