@@ -105,6 +105,7 @@ func (m *modelClient) sync(rooms map[matrix.RoomID]*truth, full bool) {
 			p = -1
 		}
 		m.compare(s, r, r.expect(m.c.UserID, p, m.wish), full)
+		m.compareStart(r, s.Rooms.Join[id], p)
 		m.told[id] = len(r.events)
 	}
 	m.begun = true
@@ -138,6 +139,34 @@ func (m *modelClient) compare(s *testserver.Sync, r *truth, want shown, full boo
 	}
 	if (kind == "join" || kind == "leave" && !full) && got.Timeline.Limited != want.limited {
 		m.t.Fatalf("%s as %s: limited %v\n%s", r.id, kind, got.Timeline.Limited, m.dump(r))
+	}
+}
+
+// compareStart holds the state before a timeline that follows on what the client
+// knows, or on a gap, against the truth, as far as the timeline changes it: what
+// comes after hides it from every later look.
+func (m *modelClient) compareStart(r *truth, got testserver.SyncRoom, p int) {
+	m.t.Helper()
+	told := got.Timeline.IDs()
+	n := len(r.events)
+	from := n - len(told)
+	if m.wish.after || m.wish.not != "" || got.State == nil || len(told) == 0 || r.events[from].ID != told[0] || !got.Timeline.Limited && from != max(p, 0) {
+		return
+	}
+	state := map[stateKey]matrix.EventID{}
+	if known := m.join[r.id]; known != nil {
+		maps.Copy(state, known.state)
+	}
+	for _, e := range got.State.Events {
+		key, _ := keyOf(e)
+		state[key] = e.ID
+	}
+	want := r.state(from)
+	for _, e := range r.events[from:] {
+		key, ok := keyOf(e)
+		if _, known := state[key]; ok && state[key] != want[key] && (known || !m.wish.lazy) {
+			m.t.Fatalf("%s: state %v before the timeline is %q, want %q\n%s", r.id, key, state[key], want[key], m.dump(r))
+		}
 	}
 }
 
