@@ -1,8 +1,6 @@
 package room
 
 import (
-	"bytes"
-
 	"github.com/go-json-experiment/json/jsontext"
 
 	"hearth/storage"
@@ -98,8 +96,7 @@ func joined(state *view, user matrix.UserID) error {
 	return state.err
 }
 
-// move sends the member event. Where it would say exactly what the present one
-// says, as when a client repeats a request, there is none.
+// move sends the member event.
 func (r *Rooms) move(tx *storage.Tx, room storage.Room, a Act, membership string) error {
 	content, err := parseObject("content", a.Content)
 	if err != nil {
@@ -111,33 +108,6 @@ func (r *Rooms) move(tx *storage.Tx, room storage.Room, a Act, membership string
 	content.set("membership", membership)
 	key := string(a.Target)
 	d := Draft{Type: matrix.TypeMember, StateKey: &key, Sender: a.Sender, Content: content.json(), Device: a.Device, TxnID: a.TxnID}
-	state := r.current(tx.Rx, room.Num)
-	same, err := repeats(state, d)
-	if same || err != nil {
-		return err
-	}
 	_, err = r.Send(tx, room, d)
 	return err
-}
-
-// repeats tells whether a member event says what the state says already.
-func repeats(state *view, d Draft) (bool, error) {
-	was := state.Event(d.Type, *d.StateKey)
-	if was == nil || was.Sender() != d.Sender {
-		return false, state.err
-	}
-	content, err := parseObject("content", was.Content())
-	if err != nil {
-		return false, err
-	}
-	delete(content, "join_authorised_via_users_server")
-	old, err := matrix.CanonicalJSON(content.json())
-	if err != nil {
-		return false, err
-	}
-	now, err := matrix.CanonicalJSON(d.Content)
-	if err != nil {
-		return false, matrix.Errorf(matrix.BadJSON, "content: %v", err)
-	}
-	return bytes.Equal(old, now), nil
 }

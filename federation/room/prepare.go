@@ -43,7 +43,8 @@ func prepareRedaction(rx *storage.Rx, room storage.Room, state *view, d *Draft) 
 	target, err := rx.Event(d.Redacts)
 	switch {
 	case errors.Is(err, storage.ErrNotFound), err == nil && target.Room != room.Num:
-		return matrix.Errorf(matrix.NotFound, "There is no such event in the room")
+		// 404 would say that the path is wrong, and /send names it in the body.
+		return &matrix.Error{Status: 400, Code: matrix.NotFound, Message: "There is no such event in the room"}
 	case err != nil:
 		return err
 	case target.Sender() == d.Sender, d.Admin && target.Sender().Server() == rx.ServerName():

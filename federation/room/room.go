@@ -71,7 +71,12 @@ func refused(err error) error {
 	if !errors.As(err, &r) {
 		return err
 	}
-	return &wrapped{matrix.Errorf(matrix.Forbidden, "%s", sentence(r.Rule.Text())), err}
+	code := matrix.Forbidden
+	switch r.Rule {
+	case rules.PowerNotInteger, rules.PowerMapNotInteger, rules.PowerUsers, rules.PowerCreator:
+		code = matrix.BadJSON // nobody may send that, whatever their power
+	}
+	return &wrapped{matrix.Errorf(code, "%s", sentence(r.Rule.Text())), err}
 }
 
 // wrapped is an error for clients with the reason it was made of.

@@ -9,7 +9,9 @@ import (
 )
 
 // Send appends an event of a local user to a room: built, authorized, signed
-// and stored, with its effect on the current state. Its errors for clients are
+// and stored, with its effect on the current state. A state event that says
+// what the state says already is not sent again, as when a client repeats a
+// request: it answers with the one that is there. Its errors for clients are
 // M_FORBIDDEN where the rules refuse it (errors.As finds the *[rules.Refusal]),
 // M_TOO_LARGE, M_BAD_JSON, and those of redactions and members. Units in which
 // it is called should run by [Rooms.Write].
@@ -21,6 +23,9 @@ func (r *Rooms) Send(tx *storage.Tx, room storage.Room, d Draft) (storage.Event,
 	state := r.current(tx.Rx, room.Num)
 	if err := r.prepare(tx.Rx, room, state, &d); err != nil {
 		return storage.Event{}, err
+	}
+	if was, err := repeated(state, d); err != nil || was.Num != 0 {
+		return was, err
 	}
 	leaves, err := tx.Extremities(room.Num)
 	switch {

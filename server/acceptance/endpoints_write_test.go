@@ -172,8 +172,8 @@ func eventEndpoints(alice *testserver.Client, room func() map[string]string) []e
 			method: "PUT", path: v3 + "/rooms/{roomId}/redact/{eventId}/{txnId}",
 			vars: with(redacted, "eventId", string(said), "txnId", "bad"), body: `{"reason":"r"}`, fields: reasonField,
 			params: []param{unknown, txns, {"{eventId}", []bad{
-				{"x", invalidParam}, {"%24", invalidParam}, {"!a:test", invalidParam}, {"$nosuch", "404 M_NOT_FOUND"},
-				{"$" + strings.Repeat("x", 300), invalidParam}, {"$a%2Fb", "404 M_NOT_FOUND"},
+				{"x", invalidParam}, {"%24", invalidParam}, {"!a:test", invalidParam}, {"$nosuch", "400 M_NOT_FOUND"},
+				{"$" + strings.Repeat("x", 300), invalidParam}, {"$a%2Fb", "400 M_NOT_FOUND"},
 			}}},
 		},
 	}

@@ -47,6 +47,16 @@ func TestJoin(t *testing.T) {
 		}
 		wantMember(t, alice, room, carol, "join")
 	})
+	t.Run("with further content", func(t *testing.T) {
+		body := `{"displayname":"Bobby","x":{"y":null},"reason":null,"third_party_signed":null,"membership":"ban","join_authorised_via_users_server":"@x:y"}`
+		for _, path := range []string{testserver.RoomPath(room, "join"), v3 + "/join/" + alias} {
+			bob.Leave(room)
+			bob.Must("POST", path, body)
+			wantState(t, alice, room, "m.room.member", string(bob.UserID), `{"displayname":"Bobby","membership":"join","x":{"y":null}}`)
+		}
+		bob.Must("POST", testserver.RoomPath(room, "join"), `{"displayname":"Robert"}`) // is in it: nothing changes
+		wantState(t, alice, room, "m.room.member", string(bob.UserID), `{"displayname":"Bobby","membership":"join","x":{"y":null}}`)
+	})
 	t.Run("refused", func(t *testing.T) {
 		forbidden(bob, "POST", testserver.RoomPath(private, "join"), `{}`)
 		forbidden(bob, "POST", v3+"/join/"+url.PathEscape(string(private)), `{}`)

@@ -71,12 +71,9 @@ func (a *API) getRoomEvent(ctx context.Context, c *web.Call, _ web.NoBody) (json
 func (a *API) getContext(ctx context.Context, c *web.Call, _ web.NoBody) (pieces, error) {
 	limit, err := queryLimit(c, 10)
 	filter, err1 := queryFilter(c)
-	if err := errors.Join(err, err1); err != nil {
-		return pieces{}, err
-	}
 	limit = filter.Limit(limit, limit)
 	var out pieces
-	err = a.readRoom(ctx, c, func(r reading) error {
+	err = a.readRoom(ctx, c, errors.Join(err, err1), func(r reading) error {
 		e, err := findEvent(r.rx, r.view, c, r.room.Num)
 		if err != nil {
 			return err
@@ -157,19 +154,9 @@ const maxNearby = 10_000
 // getTimestampToEvent serves GET /_matrix/client/v1/rooms/{roomId}/timestamp_to_event.
 func (a *API) getTimestampToEvent(ctx context.Context, c *web.Call, _ web.NoBody) (eventAtTime, error) {
 	backwards, err := queryBackwards(c)
-	if err != nil {
-		return eventAtTime{}, err
-	}
-	text := c.Query.Get("ts")
-	if text == "" {
-		return eventAtTime{}, matrix.Errorf(matrix.MissingParam, "ts is missing")
-	}
-	ts, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return eventAtTime{}, matrix.Errorf(matrix.InvalidParam, "ts is not a number of milliseconds")
-	}
+	ts, err1 := queryTime(c, "ts")
 	var out eventAtTime
-	err = a.readRoom(ctx, c, func(r reading) error {
+	err = a.readRoom(ctx, c, errors.Join(err, err1), func(r reading) error {
 		e, err := r.nearest(ts, !backwards)
 		if err != nil {
 			return err
@@ -178,6 +165,19 @@ func (a *API) getTimestampToEvent(ctx context.Context, c *web.Call, _ web.NoBody
 		return nil
 	})
 	return out, err
+}
+
+// queryTime reads a required time, in milliseconds since 1970.
+func queryTime(c *web.Call, name string) (int64, error) {
+	text := c.Query.Get(name)
+	if text == "" {
+		return 0, matrix.Errorf(matrix.MissingParam, "%s is missing", name)
+	}
+	ts, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, matrix.Errorf(matrix.InvalidParam, "%s is not a number of milliseconds", name)
+	}
+	return ts, nil
 }
 
 // nearest is the event nearest to a time that the caller may see.

@@ -17,6 +17,9 @@ import (
 type joinRequest struct {
 	Reason     string         `json:"reason"`
 	ThirdParty jsontext.Value `json:"third_party_signed"`
+	// Further is what else the body says. It goes into the membership, as with
+	// other servers: a user can join under a name of their own for the room.
+	Further jsontext.Value `json:",embed"`
 
 	signed *thirdPartySigned // what ThirdParty says
 }
@@ -105,7 +108,9 @@ func (a *API) join(ctx context.Context, c *web.Call, in joinRequest, find func(*
 				return err
 			}
 		}
-		return a.Rooms.Join(tx, to, act(c, in.Reason))
+		join := act(c, in.Reason)
+		join.Content = in.Further
+		return a.Rooms.Join(tx, to, join)
 	})
 	return out, err
 }

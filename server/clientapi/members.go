@@ -36,7 +36,7 @@ type profile struct {
 // getJoinedMembers serves GET /_matrix/client/v3/rooms/{roomId}/joined_members.
 func (a *API) getJoinedMembers(ctx context.Context, c *web.Call, _ web.NoBody) (pieces, error) {
 	var out pieces
-	err := a.readRoom(ctx, c, func(r reading) error {
+	err := a.readRoom(ctx, c, nil, func(r reading) error {
 		if !r.room.Joined() {
 			return matrix.Errorf(matrix.Forbidden, "you are not in this room")
 		}
@@ -93,15 +93,12 @@ func (a *API) getMembers(ctx context.Context, c *web.Call, _ web.NoBody) (pieces
 	is, err := queryOneOf(c, "membership", memberships...)
 	not, err1 := queryOneOf(c, "not_membership", memberships...)
 	at, err2 := queryToken(c, "at")
-	if err := errors.Join(err, err1, err2); err != nil {
-		return pieces{}, err
-	}
 	wanted := func(e storage.Event) bool {
 		m := e.Membership()
 		return is == "" && not == "" || m == is || not != "" && m != not
 	}
 	var out pieces
-	err = a.readRoom(ctx, c, func(r reading) error {
+	err = a.readRoom(ctx, c, errors.Join(err, err1, err2), func(r reading) error {
 		members, err := r.members(at)
 		if err != nil {
 			return hidden(err)

@@ -20,12 +20,9 @@ func (a *API) getMessages(ctx context.Context, c *web.Call, _ web.NoBody) (piece
 	q.Limit, errs[3] = queryLimit(c, 10)
 	filter, err := queryFilter(c)
 	errs[4] = err
-	if err := errors.Join(errs[:]...); err != nil {
-		return pieces{}, err
-	}
 	q.Filter, q.Limit = &filter, filter.Limit(q.Limit, q.Limit)
 	var out pieces
-	err = a.readRoom(ctx, c, func(r reading) error {
+	err = a.readRoom(ctx, c, errors.Join(errs[:]...), func(r reading) error {
 		page, err := r.view.Page(r.room, q)
 		if err != nil {
 			return err
@@ -83,11 +80,8 @@ func (r reading) membersFor(events []storage.Event) ([]storage.Event, error) {
 // getRoomInitialSync serves GET /_matrix/client/v3/rooms/{roomId}/initialSync.
 func (a *API) getRoomInitialSync(ctx context.Context, c *web.Call, _ web.NoBody) (pieces, error) {
 	limit, err := queryLimit(c, 20)
-	if err != nil {
-		return pieces{}, err
-	}
 	var out pieces
-	err = a.readRoom(ctx, c, func(r reading) error {
+	err = a.readRoom(ctx, c, err, func(r reading) error {
 		page, err := r.view.Page(r.room, view.Query{Backwards: true, Limit: limit})
 		if err != nil {
 			return err

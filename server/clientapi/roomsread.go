@@ -48,13 +48,19 @@ type reading struct {
 }
 
 // readRoom runs fn on the room of the path. A room that the caller may not read,
-// whether it exists or not, is M_FORBIDDEN.
-func (a *API) readRoom(ctx context.Context, c *web.Call, fn func(reading) error) error {
+// whether it exists or not, is M_FORBIDDEN; only who may read it is told what is
+// wrong with the parameters.
+func (a *API) readRoom(ctx context.Context, c *web.Call, wrong error, fn func(reading) error) error {
 	id, err := roomVar(c)
 	if err != nil {
 		return err
 	}
-	return a.openRoom(ctx, c, id, fn)
+	return a.openRoom(ctx, c, id, func(r reading) error {
+		if wrong != nil {
+			return wrong
+		}
+		return fn(r)
+	})
 }
 
 // openRoom is readRoom for a room that something else names.

@@ -14,7 +14,7 @@ import (
 // getState serves GET /_matrix/client/v3/rooms/{roomId}/state.
 func (a *API) getState(ctx context.Context, c *web.Call, _ web.NoBody) (pieces, error) {
 	var out pieces
-	err := a.readRoom(ctx, c, func(r reading) error {
+	err := a.readRoom(ctx, c, nil, func(r reading) error {
 		state, err := r.view.State(r.room)
 		if err != nil {
 			return err
@@ -29,11 +29,8 @@ func (a *API) getState(ctx context.Context, c *web.Call, _ web.NoBody) (pieces, 
 // getStateEvent serves GET /_matrix/client/v3/rooms/{roomId}/state/{eventType}/{stateKey}.
 func (a *API) getStateEvent(ctx context.Context, c *web.Call, _ web.NoBody) (jsontext.Value, error) {
 	format, err := queryOneOf(c, "format", "content", "event")
-	if err != nil {
-		return nil, err
-	}
 	var out jsontext.Value
-	err = a.readRoom(ctx, c, func(r reading) error {
+	err = a.readRoom(ctx, c, err, func(r reading) error {
 		e, err := r.view.StateEvent(r.room, c.Vars["eventType"], c.Vars["stateKey"])
 		switch {
 		case errors.Is(err, storage.ErrNotFound):
