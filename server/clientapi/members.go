@@ -27,10 +27,14 @@ func (a *API) getJoinedRooms(ctx context.Context, c *web.Call, _ web.NoBody) (jo
 	return out, err
 }
 
-// profile is what a membership says of the user. What is no string is left out.
+// profile is what a membership says of the user. What it does not say, or not as
+// a string, is null.
+//
+// Spec deviation: the specification would have it left out. Other servers write
+// null, and there are clients and test suites that look for the keys.
 type profile struct {
-	Name   string `json:"display_name,omitzero"`
-	Avatar string `json:"avatar_url,omitzero"`
+	Name   *string `json:"display_name"`
+	Avatar *string `json:"avatar_url"`
 }
 
 // getJoinedMembers serves GET /_matrix/client/v3/rooms/{roomId}/joined_members.
@@ -78,9 +82,13 @@ func profileOf(member storage.Event) profile {
 	if member.Num == 0 || member.DecodeContent(&c) != nil {
 		return profile{}
 	}
-	name, _ := c.Name.(string)
-	avatar, _ := c.Avatar.(string)
-	return profile{name, avatar}
+	text := func(v any) *string {
+		if s, ok := v.(string); ok {
+			return &s
+		}
+		return nil
+	}
+	return profile{text(c.Name), text(c.Avatar)}
 }
 
 // memberships are the values that members may be filtered by.
