@@ -157,13 +157,34 @@ func TestMembersAtAPoint(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
-	// What was before them they may not see, what was after they left neither.
-	hiddenFrom(carol, 403, room, at(middle), "members")
-	hiddenFrom(carol, 403, room, at(placed), "members")
+	// What was before them they may not see, what was after they left neither. A
+	// place before the first that they were told means their joining.
+	var first struct {
+		Rooms struct {
+			Join map[matrix.RoomID]struct {
+				Timeline struct {
+					Start string `json:"prev_batch"`
+				} `json:"timeline"`
+			} `json:"join"`
+		} `json:"rooms"`
+	}
+	for _, c := range []*testserver.Client{alice, carol} {
+		want := map[*testserver.Client]string{alice: "@alice=join", carol: "@alice=join @bob=join @carol=join"}[c]
+		c.Must("GET", v3+`/sync?filter={"room":{"timeline":{"limit":100}}}`, nil).Decode(t, &first)
+		if got := members(t, c, room, at(first.Rooms.Join[room].Timeline.Start)); got != want {
+			t.Errorf("%s: at the start: got %s, want %s", c.UserID, got, want)
+		}
+	}
+	for _, token := range []string{middle, placed} {
+		if got := members(t, carol, room, at(token)); got != "@alice=join @bob=join @carol=join" {
+			t.Errorf("carol: got %s", got)
+		}
+	}
 	if got := members(t, bob, room, at(late)); got != "@alice=join @bob=join @carol=join" {
 		t.Errorf("bob: got %s", got)
 	}
 	carol.Leave(room)
+	hiddenFrom(carol, 403, room, at(middle), "members")
 	if got := members(t, bob, room, at(alice.Sync().NextBatch)); got != "@alice=join @bob=leave @carol=join" {
 		t.Errorf("bob, later: got %s", got)
 	}

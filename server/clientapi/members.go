@@ -107,7 +107,7 @@ func (a *API) getMembers(ctx context.Context, c *web.Call, _ web.NoBody) (pieces
 	}
 	var out pieces
 	err = a.readRoom(ctx, c, errors.Join(err, err1, err2), func(r reading) error {
-		members, err := r.members(at)
+		members, err := r.members(c.User, at)
 		if err != nil {
 			return hidden(err)
 		}
@@ -123,10 +123,20 @@ func (a *API) getMembers(ctx context.Context, c *web.Call, _ web.NoBody) (pieces
 	return out, err
 }
 
-// members lists the room's memberships, as of a place or as the caller may read them.
-func (r reading) members(at *view.Token) ([]storage.Event, error) {
-	if at != nil {
-		return r.view.StateAt(r.room, *at, matrix.TypeMember)
+// members lists the room's memberships, as of a place or as the caller may read
+// them. Who is in the room is refused no place: one from before what they may see,
+// as lies before the first timeline that they were told, means their joining.
+func (r reading) members(user matrix.UserID, at *view.Token) ([]storage.Event, error) {
+	if at == nil {
+		return r.view.State(r.room, matrix.TypeMember)
 	}
-	return r.view.State(r.room, matrix.TypeMember)
+	members, err := r.view.StateAt(r.room, *at, matrix.TypeMember)
+	if !errors.Is(err, view.ErrHidden) || !r.room.Joined() {
+		return members, err
+	}
+	own, err := r.rx.Membership(r.room.Num, user)
+	if err != nil {
+		return nil, err
+	}
+	return r.view.StateAt(r.room, view.StreamToken(own.Since), matrix.TypeMember)
 }
