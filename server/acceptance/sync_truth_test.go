@@ -80,6 +80,28 @@ func (r *truth) leaving(n int, u matrix.UserID) int {
 	return -1
 }
 
+// out tells whether the user was out of the room at some time in the first n
+// events, after having been told of it: what follows does not continue that.
+func (r *truth) out(n int, u matrix.UserID) bool {
+	for i := range n {
+		if m := r.member(i+1, u); m == "leave" || m == "ban" {
+			return true
+		}
+	}
+	return false
+}
+
+// wasOut tells whether the user left, refused to come or was banned with one of
+// the first n events: they may have been told something of the room's timeline.
+func (r *truth) wasOut(n int, u matrix.UserID) bool {
+	for i := range n {
+		if member := r.member(i+1, u); member == "leave" || member == "ban" {
+			return true
+		}
+	}
+	return false
+}
+
 // since is the index of the event with which the membership of now began.
 func (r *truth) since(n int, u matrix.UserID) int {
 	now := r.member(n, u)
@@ -145,7 +167,7 @@ func (r *truth) expectWhole(u matrix.UserID, p int, wants wish) shown {
 			return r.window(shown{end: n}, p, n, u, wants)
 		}
 		floor := r.leaving(max(p, 0), u) + 1
-		return r.window(shown{kind: "join", limited: floor > 0, whole: true, end: n}, floor, n, u, wants)
+		return r.window(shown{kind: "join", limited: r.out(max(p, 0), u), whole: true, end: n}, floor, n, u, wants)
 	}
 	moved := p >= 0 && r.since(n, u) >= p
 	if !moved && !(p < 0 && wants.leave && !r.forgotten[u]) {
@@ -160,7 +182,7 @@ func (r *truth) expectWhole(u matrix.UserID, p int, wants wish) shown {
 		s = r.window(s, p, left+1, u, wants)
 	default:
 		floor := r.leaving(max(p, 0), u) + 1
-		s.limited, s.whole = floor > 0, true
+		s.limited, s.whole = r.out(max(p, 0), u), true
 		s = r.window(s, floor, left+1, u, wants)
 	}
 	if e := r.events[r.last(n, own)]; wants.wants(e) && wants.limit > 0 && !slices.Contains(s.events, e.ID) {
