@@ -63,7 +63,7 @@ func roomWriteEndpoints(hs *testserver.Server) []endpoint {
 					{`["bob"]`, badJSON}, {`[""]`, badJSON}, {"[" + strings.TrimSuffix(strings.Repeat(`"@x:hs.test",`, 201), ",") + "]", tooLarge},
 				}},
 			},
-			params: []param{{"{roomId}", noRoom("404 M_NOT_FOUND")}},
+			params: []param{{"{roomId}", noRoom("403 M_FORBIDDEN")}},
 		},
 	}, eventEndpoints(alice, room), directoryEndpoints(us, room))
 }

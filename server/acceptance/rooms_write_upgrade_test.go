@@ -100,7 +100,7 @@ func TestUpgradeRefused(t *testing.T) {
 	alice.Want(400, matrix.UnsupportedRoomVersion, "POST", path, `{"new_version":"13"}`)
 	alice.Want(400, matrix.MissingParam, "POST", path, `{}`)
 	alice.Want(400, matrix.BadJSON, "POST", path, `{"new_version":"12","additional_creators":["x"]}`)
-	alice.Want(404, matrix.NotFound, "POST", testserver.RoomPath(nowhere, "upgrade"), `{"new_version":"12"}`)
+	forbidden(alice, "POST", testserver.RoomPath(nowhere, "upgrade"), `{"new_version":"12"}`)
 	before, rooms := len(timeline(t, alice, room)), joinedRooms(t, bob)
 	forbidden(bob, "POST", path, `{"new_version":"12"}`)
 	forbidden(bob, "POST", path, `{"new_version":"9"}`)

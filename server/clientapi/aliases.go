@@ -88,11 +88,8 @@ func (a *API) putAlias(ctx context.Context, c *web.Call, in aliasRequest) (web.E
 		return web.Empty{}, matrix.Errorf(matrix.InvalidParam, "%s is an alias of another server", alias)
 	}
 	return web.Empty{}, a.change(ctx, c, func(tx *storage.Tx) error {
-		to, err := memberRoom(tx.Rx, in.Room)
+		to, err := joinedRoom(tx.Rx, in.Room, c.User)
 		if err != nil {
-			return err
-		}
-		if err := wantJoined(tx.Rx, to, c.User); err != nil {
 			return err
 		}
 		err = tx.AddAlias(alias, to.Num, c.User)

@@ -55,7 +55,7 @@ func (a *API) actOnOther(ctx context.Context, c *web.Call, in targetRequest, do 
 		return err
 	}
 	return a.change(ctx, c, func(tx *storage.Tx) error {
-		where, err := memberRoom(tx.Rx, id)
+		where, err := joinedRoom(tx.Rx, id, c.User)
 		if err != nil {
 			return err
 		}

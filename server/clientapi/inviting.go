@@ -38,14 +38,11 @@ func (a *API) postInvite(ctx context.Context, c *web.Call, in inviteRequest) (we
 		return web.Empty{}, err
 	}
 	return web.Empty{}, a.change(ctx, c, func(tx *storage.Tx) error {
-		to, err := memberRoom(tx.Rx, id)
+		to, err := joinedRoom(tx.Rx, id, c.User)
 		if err != nil {
 			return err
 		}
 		if err := a.mayInvite(tx.Rx, in.User); err != nil {
-			return err
-		}
-		if err := wantJoined(tx.Rx, to, c.User); err != nil {
 			return err
 		}
 		m, err := membership(tx.Rx, to, in.User)

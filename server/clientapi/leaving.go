@@ -26,6 +26,11 @@ func (a *API) postLeave(ctx context.Context, c *web.Call, in leaveRequest) (web.
 		if err != nil {
 			return err
 		}
+		if _, err := tx.Membership(from.Num, c.User); errors.Is(err, storage.ErrNotFound) {
+			return matrix.Errorf(matrix.Forbidden, "you are not in room %s", id)
+		} else if err != nil {
+			return err
+		}
 		return a.Rooms.Leave(tx, from, act(c, in.Reason))
 	})
 }

@@ -83,8 +83,19 @@ func roomVar(c *web.Call) (matrix.RoomID, error) {
 	return id, nil
 }
 
-// memberRoom finds a room for an act that only those do who have to do with it:
-// to others, one that is not here is as one that they are not in.
+// joinedRoom finds a room for an act that only those do who are in it. To others
+// it makes no difference whether there is such a room, nor what else is wrong
+// with what they ask for: they would learn from it what the room is.
+func joinedRoom(rx *storage.Rx, id matrix.RoomID, user matrix.UserID) (storage.Room, error) {
+	in, err := memberRoom(rx, id)
+	if err == nil {
+		err = wantJoined(rx, in, user)
+	}
+	return in, err
+}
+
+// memberRoom finds a room for an act that those do who have to do with it: to
+// others, one that is not here is as one that they are not in.
 func memberRoom(rx *storage.Rx, id matrix.RoomID) (storage.Room, error) {
 	return findRoom(rx, id, matrix.Forbidden, "you are not in room %s")
 }

@@ -50,7 +50,7 @@ func (a *API) sendOnce(ctx context.Context, c *web.Call, d room.Draft) (sentEven
 		return sentEvent{}, matrix.Errorf(matrix.InvalidParam, "the transaction ID is longer than %d bytes", maxTxnID)
 	}
 	return onceBy(ctx, a, c, a.Rooms.Write, func(tx *storage.Tx) (sentEvent, error) {
-		in, err := memberRoom(tx.Rx, id)
+		in, err := joinedRoom(tx.Rx, id, c.User)
 		if err != nil {
 			return sentEvent{}, err
 		}

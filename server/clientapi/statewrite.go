@@ -29,6 +29,9 @@ func (a *API) putState(ctx context.Context, c *web.Call, content jsontext.Value)
 	}
 	err = a.change(ctx, c, func(tx *storage.Tx) error {
 		in, err := memberRoom(tx.Rx, id)
+		if err == nil && !(d.Type == matrix.TypeMember && key == string(c.User)) { // their own they set from outside as well
+			err = wantJoined(tx.Rx, in, c.User)
+		}
 		if err != nil {
 			return err
 		}
@@ -140,6 +143,7 @@ func (a *API) checkNewAliases(rx *storage.Rx, in storage.Room, content jsontext.
 		case err != nil:
 			return err
 		}
+		have[text] = true // one that is named often is looked for once
 	}
 	return nil
 }

@@ -43,11 +43,8 @@ func (a *API) postUpgrade(ctx context.Context, c *web.Call, in upgradeRequest) (
 		return out, err
 	}
 	err = a.change(ctx, c, func(tx *storage.Tx) error {
-		old, err := knownRoom(tx.Rx, id)
+		old, err := joinedRoom(tx.Rx, id, c.User)
 		if err != nil {
-			return err
-		}
-		if err := wantJoined(tx.Rx, old, c.User); err != nil {
 			return err
 		}
 		next, err := a.Rooms.Upgrade(tx, old, room.Upgrading{By: c.User, Version: in.Version, Creators: in.Creators})

@@ -135,9 +135,15 @@ func (v *Viewer) StateEvent(r *Room, typ, key string) (storage.Event, error) {
 	return v.rx.EventByNum(num)
 }
 
-// StateAfter lists the whole state of the room after a told event, the event's
-// own change included.
+// StateAfter lists the whole state of the room after a told event that the user
+// sees, the event's own change included; of one that shows nothing of the room,
+// the state as the user may read it.
 func (v *Viewer) StateAfter(e storage.Event, types ...string) ([]storage.Event, error) {
+	if r, err := v.insteadOf(e); err != nil {
+		return nil, err
+	} else if r != nil {
+		return v.State(r, types...)
+	}
 	state, err := v.StateIn(e.StateBefore, types...)
 	key, isState := e.StateKey()
 	if err != nil || !isState || len(types) > 0 && !slices.Contains(types, e.Type()) {
@@ -152,14 +158,49 @@ func (v *Viewer) StateAfter(e storage.Event, types ...string) ([]storage.Event, 
 	return append(state, e), nil
 }
 
-// MembersAt lists the memberships of these users before an event, as far as they
-// have any, in the order of users. It serves lazy loading.
+// insteadOf is the room as the user may read it, where an event that they see
+// does not come with the state of the room; otherwise it is nil. A membership of
+// their own that was made while they were outside, as when they refuse an invite
+// after they left, is told to them, but not what the room was then.
+func (v *Viewer) insteadOf(e storage.Event) (*Room, error) {
+	s, err := v.stayIn(e.Room)
+	if err != nil {
+		return nil, err
+	}
+	if placed(e) {
+		if s.within(e) {
+			return nil, nil
+		}
+		if err := v.locate([]storage.Event{e}); err != nil {
+			return nil, err
+		}
+		before := v.points[e.StateBefore]
+		if v.visibility(before) == visibleToWorld || v.visibility(before.after(v, e)) == visibleToWorld {
+			return nil, nil
+		}
+	}
+	room, err := v.rx.RoomByNum(e.Room)
+	if err != nil {
+		return nil, err
+	}
+	return v.open(room)
+}
+
+// MembersAt lists the memberships of these users before an event that the user
+// sees, as far as they have any, in the order of users. It serves lazy loading.
+// Of an event that shows nothing of the room they are those that the user may read.
 func (v *Viewer) MembersAt(e storage.Event, users []matrix.UserID) ([]storage.Event, error) {
 	keys := make([]storage.StateKey, len(users))
 	for i, u := range users {
 		keys[i] = storage.StateKey{Type: matrix.TypeMember, StateKey: string(u)}
 	}
-	nums, err := v.rx.StateEvents(e.StateBefore, keys...)
+	at := e.StateBefore
+	if r, err := v.insteadOf(e); err != nil {
+		return nil, err
+	} else if r != nil {
+		at = r.state
+	}
+	nums, err := v.rx.StateEvents(at, keys...)
 	if err != nil {
 		return nil, err
 	}
