@@ -158,8 +158,8 @@ func (r *Rx) OutboxQueues(after matrix.ServerName, limit int) ([]OutboxQueue, er
 var (
 	oldestOutbox     = stmt(`SELECT pos, at_clock FROM outbox ORDER BY pos LIMIT ?`)
 	expireOutbox     = stmt(`DELETE FROM outbox WHERE pos <= ?`)
-	idleDestinations = stmt(`DELETE FROM destinations WHERE items = 0 AND failures = 0 AND batch_pdu IS NULL
-		AND batch_edu IS NULL AND (success_ms IS NULL OR success_ms < ?)`)
+	idleDestinations = stmt(`DELETE FROM destinations WHERE items = 0
+		AND abs(ifnull(success_ms, 0) - ?1) > ?2 AND abs(ifnull(retry_ms, 0) - ?1) > ?2`)
 )
 
 // ExpireOutbox deletes items queued before the given time of the age clock, at
@@ -168,10 +168,11 @@ func (t *Tx) ExpireOutbox(before int64, limit int) (int64, error) {
 	return t.expire(oldestOutbox, expireOutbox, before, limit)
 }
 
-// ForgetDestinations deletes servers with an empty queue, no failure to
-// remember, and no success since the given wall clock in milliseconds.
-func (t *Tx) ForgetDestinations(since int64) error {
-	if _, err := t.exec(idleDestinations, since); err != nil {
+// ForgetDestinations deletes servers with an empty queue whose last success and
+// whose next attempt, if any, are further away than within, in milliseconds.
+// One in the future was set by a clock that has been put right since.
+func (t *Tx) ForgetDestinations(within int64) error {
+	if _, err := t.exec(idleDestinations, t.Now.UnixMilli(), within); err != nil {
 		return fmt.Errorf("forget destinations: %w", err)
 	}
 	return nil

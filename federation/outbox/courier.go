@@ -22,6 +22,7 @@ type courier struct {
 	hurried map[matrix.ServerName]hurry    // were tried before their time, since their last success
 	refused map[matrix.ServerName]*refusal // answer 400 or 413
 	scanAt  time.Time                      // wall clock when the table is read next
+	again   bool                           // at once, however a reading that runs ends
 	wake    chan struct{}                  // holds one
 }
 
@@ -119,6 +120,14 @@ func (c *courier) end(name matrix.ServerName, more bool, retry time.Time) {
 	c.poke()
 }
 
+// scanning notes that a reading begins: what scanSoon is called for from now on,
+// it may not see.
+func (c *courier) scanning() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.again = false
+}
+
 // scanned replaces what is known of failing destinations, puts others in line
 // and sets the time of the next reading.
 func (c *courier) scanned(due, failing []matrix.ServerName, next time.Time) {
@@ -132,13 +141,15 @@ func (c *courier) scanned(due, failing []matrix.ServerName, next time.Time) {
 		c.enqueue(name)
 	}
 	maps.DeleteFunc(c.hurried, func(name matrix.ServerName, _ hurry) bool { return !c.busy(name) })
-	c.scanAt = next
+	if !c.again {
+		c.scanAt = next
+	}
 }
 
 // scanSoon has the table read at once.
 func (c *courier) scanSoon() {
 	c.mu.Lock()
-	c.scanAt = time.Time{}
+	c.scanAt, c.again = time.Time{}, true
 	c.mu.Unlock()
 	c.poke()
 }
@@ -226,8 +237,10 @@ func (c *courier) arrived(name matrix.ServerName) {
 // refusal is how far the search for what a destination refuses has come. Lost
 // at a restart, it begins again.
 type refusal struct {
-	times int // in a row, of the whole transaction
-	edus  int // of a smaller transaction; 0: the search has not begun
+	times  int  // in a row, of the whole transaction
+	edus   int  // of a smaller transaction; 0: the search has not begun
+	alone  int  // times in a row that the first item was refused by itself
+	passed bool // something was taken since the last item was given up
 }
 
 func (c *courier) refusal(name matrix.ServerName) *refusal {

@@ -107,3 +107,15 @@ func TestHeardOfWhileTheWorkerEnds(t *testing.T) {
 		t.Error("it took everything, and counts as failing")
 	}
 }
+
+// What is to be looked at while the table is being read is looked at again.
+func TestRetryWhileTheTableIsRead(t *testing.T) {
+	t.Parallel()
+	c, now := newCourier(), time.UnixMilli(1_800_000_000_000)
+	c.scanning()
+	c.scanSoon()
+	c.scanned(nil, []matrix.ServerName{there}, now.Add(time.Hour))
+	if c.nextScan().After(now) {
+		t.Error("the reading that saw nothing yet put off the next one")
+	}
+}

@@ -120,7 +120,7 @@ func (q *Queue) delivered(ctx context.Context, d storage.Destination, b storage.
 func (q *Queue) widen(name matrix.ServerName) {
 	r := q.courier.refusal(name)
 	if r != nil && 0 < r.edus && r.edus < maxEDUs/2 {
-		q.courier.setRefusal(name, &refusal{edus: 2 * r.edus})
+		q.courier.setRefusal(name, &refusal{edus: 2 * r.edus, passed: true})
 	} else if r != nil {
 		q.courier.setRefusal(name, nil)
 	}
@@ -154,12 +154,22 @@ func (q *Queue) failed(ctx context.Context, d storage.Destination, b storage.Bat
 }
 
 // narrow looks for what a destination refuses: after three refusals in halves,
-// until a single item is left, which is given up. It returns false where the
-// whole is to be tried once more.
+// until a single item is left, which is given up: at once if another was taken
+// in this search, otherwise when it was refused three times by itself. It
+// returns false where the same is to be tried once more, later.
+//
+// A destination that refuses whatever it is sent, perhaps because of what stands
+// in front of it, so loses an item now and then, and not all in a moment.
 func (q *Queue) narrow(ctx context.Context, d storage.Destination, b storage.Batch, answer *remote.Error) (bool, error) {
-	r := refusal{times: 1}
+	var r refusal
 	if old := q.courier.refusal(d.Name); old != nil {
-		r = refusal{times: old.times + 1, edus: old.edus}
+		r = *old
+	}
+	r.times++
+	if len(b.Rows) == 1 {
+		r.alone++
+	} else {
+		r.alone = 0
 	}
 	switch {
 	case r.edus == 0 && r.times < refusals:
@@ -169,15 +179,16 @@ func (q *Queue) narrow(ctx context.Context, d storage.Destination, b storage.Bat
 		r.edus = len(b.Rows) / 2
 		q.courier.setRefusal(d.Name, &r)
 		return true, nil
+	case !r.passed && r.alone < refusals:
+		q.courier.setRefusal(d.Name, &r)
+		return false, nil
 	}
 	q.log.Warn("an item is given up: the other server refuses it by itself", zap.String("dest", string(d.Name)),
 		zap.Int64("pos", b.First()), zap.Int("items", 1), zap.Error(answer))
 	err := q.store.Write(ctx, "outbox give up", func(tx *storage.Tx) error { return tx.GiveUpBatch(d.Num, b.Last()) })
 	if err == nil {
 		q.count.givenUp.Add(1)
-		r.edus = 1
-		q.courier.setRefusal(d.Name, &r)
-		q.widen(d.Name)
+		q.courier.setRefusal(d.Name, &refusal{edus: 1})
 	}
 	return true, err
 }

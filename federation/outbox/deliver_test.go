@@ -486,3 +486,54 @@ func TestHurryAfterCommittedFailure(t *testing.T) {
 		t.Error("not hurried")
 	}
 }
+
+// A server that refuses whatever it is sent, for a day, loses little of it, and
+// gets the rest in order.
+func TestRefusesEverything(t *testing.T) {
+	t.Parallel()
+	s := newSending(t, Options{}, "alice")
+	s.stop()
+	refuses := true
+	s.peers.answer = func(context.Context, matrix.ServerName, []string) error {
+		s.peers.mu.Lock()
+		defer s.peers.mu.Unlock()
+		if refuses {
+			return &remote.Error{Status: 400}
+		}
+		return nil
+	}
+	want := s.pushNumbers(there, 0, 230)
+	s.run()
+	s.failures(1)
+	for range 24 * 4 {
+		s.pass(15 * time.Minute)
+		s.settled()
+	}
+	lost := s.queue.Counts().GivenUp
+	if lost < 1 || lost > 20 {
+		t.Errorf("%d of %d items were given up in a day", lost, len(want))
+	}
+	s.peers.set(func() { refuses = false })
+	s.pass(time.Hour)
+	s.arrived(there, want[lost:])
+}
+
+// A clock that is put right, years back, does not put off attempts by years.
+func TestClockSetBack(t *testing.T) {
+	t.Parallel()
+	s := newSending(t, Options{}, "alice")
+	down := true
+	s.peers.answer = func(context.Context, matrix.ServerName, []string) error {
+		s.peers.mu.Lock()
+		defer s.peers.mu.Unlock()
+		if down {
+			return &remote.Error{Status: 502}
+		}
+		return nil
+	}
+	want := s.pushNumbers(there, 0, 3)
+	s.failures(1)
+	s.peers.set(func() { down = false })
+	s.pass(-2 * 365 * 24 * time.Hour)
+	s.arrived(there, want)
+}

@@ -167,7 +167,7 @@ func share(tx *storage.Tx, dest, sender, size, held, limit int64) error {
 
 const (
 	sweepRows = 500            // of one unit
-	keepIdle  = 24 * time.Hour // that a destination with nothing to do is remembered
+	keepIdle  = 25 * time.Hour // that a destination with nothing to do is remembered; longer than any delay
 )
 
 // Sweep gives up what has waited for too long, and forgets destinations that
@@ -189,6 +189,6 @@ func (q *Queue) Sweep(ctx context.Context) error {
 		q.log.Warn("items for other servers given up for their age", zap.Int64("items", sum))
 	}
 	return q.store.Write(ctx, "forget destinations", func(tx *storage.Tx) error {
-		return tx.ForgetDestinations(tx.Now.UnixMilli() - keepIdle.Milliseconds())
+		return tx.ForgetDestinations(keepIdle.Milliseconds())
 	})
 }

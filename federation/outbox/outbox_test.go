@@ -218,6 +218,17 @@ func TestSweepGivesUpOldItemsAndCountsRight(t *testing.T) {
 	if items, bytes := w.total(); items != 1 || bytes != want {
 		t.Errorf("got %d items of %d bytes, want 1 of %d", items, bytes, want)
 	}
+	// It failed to the end, in the middle of a transaction, and nobody tries it any more.
+	w.must(w.write(func(tx *storage.Tx) error {
+		dest, _, err := tx.Destination(there)
+		if err == nil {
+			err = tx.BeginBatch(dest, rows[0].Pos)
+		}
+		if err == nil {
+			err = tx.DestinationFailed(dest, w.clock.Add(time.Hour).UnixMilli(), "down")
+		}
+		return err
+	}))
 	w.sleep(48 * time.Hour)
 	w.must(w.queue.Sweep(context.Background()))
 	w.must(w.store.Read(context.Background(), "test", func(rx *storage.Rx) error {

@@ -62,7 +62,7 @@ func (q *Queue) Run(ctx context.Context) error {
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		c.takeKicked()
-		if !c.nextScan().After(q.opt.Now()) {
+		if wait := c.nextScan().Sub(q.opt.Now()); wait <= 0 || wait > rescan { // the clock was set back
 			q.scan(ctx)
 		}
 		for name, ok := c.start(q.opt.Concurrency); ok; name, ok = c.start(q.opt.Concurrency) {
@@ -83,6 +83,7 @@ func (q *Queue) Run(ctx context.Context) error {
 func (q *Queue) scan(ctx context.Context) {
 	now := q.opt.Now()
 	next := now.Add(rescan)
+	q.courier.scanning()
 	var due, failing []matrix.ServerName
 	for after, n := int64(0), scanPage; n == scanPage; {
 		var list []storage.Destination
