@@ -203,6 +203,7 @@ func clientOptions(cfg config.Config) clientapi.Options {
 			MaxRecipients:   cfg.ToDevice.MaxRecipients,
 			MaxRequestBytes: int64(cfg.ToDevice.MaxRequestBytes),
 		},
+		Rooms: clientapi.RoomLimits(cfg.Rooms),
 		AccountData: storage.AccountDataLimits{
 			Entries: int64(cfg.AccountData.MaxEntriesPerUser),
 			Bytes:   int64(cfg.AccountData.MaxBytesPerUser),

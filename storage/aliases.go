@@ -50,6 +50,16 @@ func (rx *Rx) Alias(alias matrix.RoomAlias) (a Alias, err error) {
 	return a, nil
 }
 
+var countAliases = stmt(`SELECT count(*) FROM aliases WHERE room = ?`)
+
+// CountAliases is how many names a room has on this server.
+func (rx *Rx) CountAliases(room RoomNum) (n int64, err error) {
+	if err := rx.row(countAliases, []any{int64(room)}, &n); err != nil {
+		return 0, fmt.Errorf("count aliases: %w", err)
+	}
+	return n, nil
+}
+
 // AliasesOf lists a room's names on this server, sorted.
 func (rx *Rx) AliasesOf(room RoomNum) ([]Alias, error) {
 	rows, err := rx.query(aliasesOf, int64(room))

@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -44,4 +45,56 @@ func TestRoomWritesAreLimited(t *testing.T) {
 		t.Errorf("looked at %d routes", n)
 	}
 	bob.Join(room) // another's limit is another
+}
+
+// A room is made of so many events and invites, and has so many aliases; who
+// asks for more is told the bound, and nothing of the request is done.
+func TestRoomsAreBounded(t *testing.T) {
+	t.Parallel()
+	hs := testserver.New(t, testserver.Config(func(c *config.Config) {
+		c.Rooms = config.Rooms{MaxInitialState: 20, MaxInvites: 10, MaxAliases: 2}
+	}))
+	alice := hs.Register("alice")
+	list := func(n int, one string) string {
+		return "[" + strings.TrimSuffix(strings.Repeat(one+",", n), ",") + "]"
+	}
+	const event = `{"type":"m.test","content":{}}`
+	before := joinedRooms(t, alice)
+	alice.Want(413, matrix.TooLarge, "POST", createRoom, `{"initial_state":`+list(21, event)+`}`)
+	alice.Want(413, matrix.TooLarge, "POST", createRoom, `{"invite":`+list(11, `"@bob:hs.test"`)+`}`)
+	if after := joinedRooms(t, alice); after != before {
+		t.Errorf("%s were made of requests that were refused", after)
+	}
+	room := alice.CreateRoom(`{"room_alias_name":"one","initial_state":` + list(20, event) + `}`)
+	alice.Must("PUT", testserver.AliasPath("#two:hs.test"), inRoom(room))
+	alice.Want(413, matrix.TooLarge, "PUT", testserver.AliasPath("#three:hs.test"), inRoom(room))
+	alice.Must("DELETE", testserver.AliasPath("#one:hs.test"), nil)
+	alice.Must("PUT", testserver.AliasPath("#three:hs.test"), inRoom(room))
+}
+
+// A request that makes many events counts as many: nobody makes others wait
+// longer by asking for all at once. It is let through when the sender was quiet
+// for long enough, however much it asks for.
+func TestLargeRequestsCountMore(t *testing.T) {
+	t.Parallel()
+	hs := testserver.New(t, testserver.Config(func(c *config.Config) {
+		c.RateLimits.Enabled = true
+		c.RateLimits.Sending = config.Rate{PerSecond: 0.001, Burst: 30}
+	}))
+	events := `{"initial_state":[` + strings.TrimSuffix(strings.Repeat(`{"type":"m.test","content":{}},`, 16), ",") + `]}`
+	alice := hs.Register("alice")
+	alice.CreateRoom(events)
+	alice.Want(http.StatusTooManyRequests, matrix.LimitExceeded, "POST", createRoom, events)
+	alice.CreateRoom("") // a small one is let through still
+
+	bob := hs.Register("bob")
+	bob.CreateRoom(strings.Replace(events, `[`, `[`+strings.Repeat(`{"type":"m.test","content":{}},`, 80), 1))
+	bob.Want(http.StatusTooManyRequests, matrix.LimitExceeded, "POST", createRoom, `{}`)
+
+	carol := hs.Register("carol")
+	room := carol.CreateRoom("")
+	for i := range 20 {
+		carol.Act("ban", room, fmt.Sprintf(`{"user_id":"@spam%d:elsewhere.test"}`, i))
+	}
+	carol.Want(http.StatusTooManyRequests, matrix.LimitExceeded, "POST", testserver.RoomPath(room, "upgrade"), `{"new_version":"12"}`)
 }

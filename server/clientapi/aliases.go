@@ -92,12 +92,24 @@ func (a *API) putAlias(ctx context.Context, c *web.Call, in aliasRequest) (web.E
 		if err != nil {
 			return err
 		}
+		if err := a.mayName(tx.Rx, to); err != nil {
+			return err
+		}
 		err = tx.AddAlias(alias, to.Num, c.User)
 		if errors.Is(err, storage.ErrConflict) {
 			return &matrix.Error{Status: 409, Code: matrix.Unknown, Message: "room alias " + string(alias) + " already exists"}
 		}
 		return err
 	})
+}
+
+// mayName refuses a room one more alias than it may have.
+func (a *API) mayName(rx *storage.Rx, in storage.Room) error {
+	n, err := rx.CountAliases(in.Num)
+	if most := a.Options.Rooms.MaxAliases; err == nil && most > 0 && n >= int64(most) {
+		err = matrix.Errorf(matrix.TooLarge, "the room has %d aliases already, and may have no more", n)
+	}
+	return err
 }
 
 // wantJoined refuses those who are not joined to the room.

@@ -27,6 +27,15 @@ type Options struct {
 	ToDevice  ToDevice
 	// AccountData bounds what one user keeps.
 	AccountData storage.AccountDataLimits
+	Rooms       RoomLimits
+}
+
+// RoomLimits bounds what one request may put into a new room, and how many
+// aliases of this server a room has. Zeroes: no bound.
+type RoomLimits struct {
+	MaxInitialState int // events
+	MaxInvites      int // of users
+	MaxAliases      int
 }
 
 // Support is whom users may turn to. Empty fields are left out.

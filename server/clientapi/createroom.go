@@ -13,12 +13,6 @@ import (
 	"hearth/storage/matrix"
 )
 
-// What one request may ask for: all of it is one unit, which others wait for.
-const (
-	maxInvites      = 200
-	maxInitialState = 500
-)
-
 type createRoomRequest struct {
 	Visibility   string             `json:"visibility"`
 	AliasName    string             `json:"room_alias_name"`
@@ -62,9 +56,6 @@ func (r *createRoomRequest) Validate() error {
 			return matrix.Errorf(matrix.BadJSON, "%s is not an object", what)
 		}
 	}
-	if len(r.Invite) > maxInvites || len(r.InitialState) > maxInitialState {
-		return matrix.Errorf(matrix.TooLarge, "more than %d invites or %d state events", maxInvites, maxInitialState)
-	}
 	if len(r.Invite3PID) > 0 {
 		return errNoIdentityServer
 	}
@@ -106,6 +97,9 @@ func (s initialState) check() error {
 // postCreateRoom serves POST /_matrix/client/v3/createRoom.
 // Client-Server API, "Creation".
 func (a *API) postCreateRoom(ctx context.Context, c *web.Call, in createRoomRequest) (out theRoom, err error) {
+	if err := a.checkSize(c, in); err != nil {
+		return out, err
+	}
 	creation := room.Creation{
 		Creator: c.User, Version: in.Version, Preset: in.Preset, Public: in.Visibility == listedPublic,
 		Content: in.Creation, PowerLevels: in.PowerLevels, Name: in.Name, Topic: in.Topic,
@@ -133,6 +127,19 @@ func (a *API) postCreateRoom(ctx context.Context, c *web.Call, in createRoomRequ
 		return err
 	})
 	return out, err
+}
+
+// checkSize bounds what one request may ask for: all of it is one unit, which
+// others wait for. Each event counts against the rate limit as if it were sent.
+func (a *API) checkSize(c *web.Call, in createRoomRequest) error {
+	limits := a.Options.Rooms
+	if most := limits.MaxInvites; most > 0 && len(in.Invite) > most {
+		return matrix.Errorf(matrix.TooLarge, "a room is made with at most %d invites; invite the others when it is there", most)
+	}
+	if most := limits.MaxInitialState; most > 0 && len(in.InitialState) > most {
+		return matrix.Errorf(matrix.TooLarge, "a room is made with at most %d events of initial_state; send the others when it is there", most)
+	}
+	return c.Charge(len(in.Invite) + len(in.InitialState))
 }
 
 // localAlias is the alias of this server with a local part that a client chose.

@@ -31,6 +31,17 @@ func (r upgradeRequest) Validate() error {
 	return nil
 }
 
+// chargeBans counts the bans that go over to the new room against the caller's
+// rate limit: they are as many events, in a unit that others wait for.
+func chargeBans(rx *storage.Rx, c *web.Call, in storage.Room) error {
+	const most = 1000 // is beyond what a limit lets through at once
+	banned, err := rx.Members(in.Num, matrix.MembershipBan, "", most)
+	if err != nil {
+		return err
+	}
+	return c.Charge(len(banned))
+}
+
 type upgraded struct {
 	Room matrix.RoomID `json:"replacement_room"`
 }
@@ -45,6 +56,9 @@ func (a *API) postUpgrade(ctx context.Context, c *web.Call, in upgradeRequest) (
 	err = a.change(ctx, c, func(tx *storage.Tx) error {
 		old, err := joinedRoom(tx.Rx, id, c.User)
 		if err != nil {
+			return err
+		}
+		if err := chargeBans(tx.Rx, c, old); err != nil {
 			return err
 		}
 		next, err := a.Rooms.Upgrade(tx, old, room.Upgrading{By: c.User, Version: in.Version, Creators: in.Creators})

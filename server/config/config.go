@@ -19,6 +19,7 @@ type Config struct {
 	Sessions     Sessions     `toml:"sessions"`
 	ToDevice     ToDevice     `toml:"to_device"`
 	AccountData  AccountData  `toml:"account_data"`
+	Rooms        Rooms        `toml:"rooms"`
 	Federation   Federation   `toml:"federation"`
 	RateLimits   RateLimits   `toml:"rate_limits"`
 	Security     Security     `toml:"security"`
@@ -81,6 +82,14 @@ type ToDevice struct {
 type AccountData struct {
 	MaxEntriesPerUser int  `toml:"max_entries_per_user"`
 	MaxBytesPerUser   Size `toml:"max_bytes_per_user"`
+}
+
+// Rooms bounds what one request may put into a new room, and what a room has
+// beside its events.
+type Rooms struct {
+	MaxInitialState int `toml:"max_initial_state"`
+	MaxInvites      int `toml:"max_invites"`
+	MaxAliases      int `toml:"max_aliases"`
 }
 
 // Federation bounds what waits for other servers and what is remembered of
@@ -176,6 +185,7 @@ func Default() Config {
 			MaxRequestBytes:      8 << 20,
 		},
 		AccountData: AccountData{MaxEntriesPerUser: 10_000, MaxBytesPerUser: 16 << 20},
+		Rooms:       Rooms{MaxInitialState: 200, MaxInvites: 100, MaxAliases: 500},
 		Federation:  Federation{MaxQueuedBytesPerServer: 256 << 20, MaxRememberedBytes: 2 << 30, MaxRememberedBytesPerServer: 256 << 20, TrustedKeyServers: []string{}},
 		RateLimits: RateLimits{
 			Enabled:      true,

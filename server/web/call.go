@@ -45,7 +45,19 @@ type Call struct {
 	// answers at once with what it has.
 	Closing <-chan struct{}
 
-	route *route
+	route  *route
+	charge func(n int) error // nil: the route has no rate limit
+}
+
+// Charge counts the request against its rate limit n times more, as one that
+// does the work of many; or as often as the limit lets through at once, so that
+// whoever waits for long enough is let through. Its error is M_LIMIT_EXCEEDED,
+// and then none is counted.
+func (c *Call) Charge(n int) error {
+	if c.charge == nil || n <= 0 {
+		return nil
+	}
+	return c.charge(n)
 }
 
 // Empty is a response without content: {}.

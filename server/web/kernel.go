@@ -185,6 +185,7 @@ func (k *Kernel) serve(w *response, r *http.Request, c *Call) error {
 		if err := l.take(limitKey(c), k.opt.Now()); err != nil {
 			return err
 		}
+		c.charge = func(n int) error { return l.takeN(limitKey(c), k.opt.Now(), n) }
 	}
 	return rt.Handler.serve(k, w, r, c)
 }

@@ -47,8 +47,12 @@ func newLimiter(l Limit, most int) *limiter {
 
 // take counts one request of key at now. Where it is one too many it counts
 // nothing and returns M_LIMIT_EXCEEDED with the time to wait.
-func (l *limiter) take(key string, now time.Time) error {
-	r := l.of(key).ReserveN(now, 1)
+func (l *limiter) take(key string, now time.Time) error { return l.takeN(key, now, 1) }
+
+// takeN counts n requests of key, or as many as the limit lets through at once
+// beside the one that asks.
+func (l *limiter) takeN(key string, now time.Time, n int) error {
+	r := l.of(key).ReserveN(now, min(n, max(l.limit.Burst-1, 1)))
 	wait := time.Minute // a burst of zero: never
 	if r.OK() {
 		if wait = r.DelayFrom(now); wait == 0 {
