@@ -59,7 +59,7 @@ func (s *Syncer) readToDevice(ctx context.Context, rx *storage.Rx, device int64,
 	}
 	resp.toDevice, resp.cut, resp.next.ToDevice = batch.Messages, batch.More, batch.Next
 	if resp.cut {
-		resp.next.Pos, resp.next.Live = resp.since.Pos, resp.since.Live
+		resp.next.Pos, resp.next.Live, resp.next.Lost = resp.since.Pos, resp.since.Live, resp.since.Lost
 	}
 	return nil
 }

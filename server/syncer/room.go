@@ -162,7 +162,7 @@ func (b *builder) writeRoom(n *news) error {
 	if err := b.writeEvents(n.timeline.events, false); err != nil {
 		return err
 	}
-	b.out.text(`],"limited":` + strconv.FormatBool(n.timeline.limited || n.gap || b.reset))
+	b.out.text(`],"limited":` + strconv.FormatBool(n.timeline.limited || n.gap || b.lost))
 	b.out.text(`,"prev_batch":"` + view.Token{Before: n.timeline.start}.String() + `"}`)
 	if n.kind == kindJoin {
 		b.out.text(`,"ephemeral":{"events":[]}`)

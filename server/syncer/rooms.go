@@ -21,7 +21,7 @@ type builder struct {
 	since int64 // what was told before; 0: nothing
 	pos   int64 // of the snapshot
 	whole bool  // tell the whole state of every room
-	reset bool  // the client's history is not ours: every timeline has a gap
+	lost  bool  // the client has a history that is not continued: every timeline has a gap
 
 	data map[matrix.RoomID][]storage.AccountData // by room, "" for the account
 

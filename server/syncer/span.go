@@ -81,7 +81,9 @@ func (b *builder) joinedAnew(sp span) (span, error) {
 }
 
 // left is the span of a room the user has left, or never entered. It is told
-// once, up to the event with which the user left; later only on request.
+// once, up to the event with which the user left; later only on request. A
+// client whose history is lost may have missed it, and have been a member the
+// last it heard: it is told of every room that the user is out of.
 //
 // Spec deviation: forgotten rooms should never appear, but one that was left
 // and forgotten since the last response is told, with nothing but the user's
@@ -89,11 +91,11 @@ func (b *builder) joinedAnew(sp span) (span, error) {
 func (b *builder) left(sp span) (span, error) {
 	moved := b.since > 0 && sp.m.Since > b.since
 	archived := b.whole && b.filter.Room.IncludeLeave && !sp.m.Forgotten
-	if !archived && !moved {
+	if !archived && !moved && !b.lost {
 		return sp, errNothing
 	}
 	sp.fresh = true
-	if sp.m.Forgotten {
+	if sp.m.Forgotten || b.lost && !archived {
 		sp.outside = true
 		return sp, nil
 	}

@@ -104,46 +104,39 @@ func (s *Syncer) Sync(ctx context.Context, r Request) (Response, error) {
 			}
 		}
 		// Nothing up to here is for this client: it is not looked at again.
-		from.Token = resp.next
+		from = resp.next
 		if resp, err = s.build(ctx, &r, from); err != nil || resp.urgent() {
 			return resp, err
 		}
 	}
 }
 
-// from is where a response begins: a token, as far as it is believed.
-type from struct {
-	Token
-	// reset: the client has a history, but not one of ours.
-	reset bool
-}
-
-// trust decodes the token and tells what of it may be believed: all of it, or
-// nothing. A token of another epoch, another device, another format, or from a
+// trust decodes the token a response begins at and tells what of it may be
+// believed: all of it, or nothing. A token of another epoch, another device, another format, or from a
 // future that this file never had is answered as if there were none: a full
 // sync, and nothing is acknowledged. Streams in memory count only if this
 // process made the token.
-func (s *Syncer) trust(r Request) (from, error) {
+func (s *Syncer) trust(r Request) (Token, error) {
 	if r.Since == "" {
-		return from{}, nil
+		return Token{}, nil
 	}
 	t, err := ParseToken(r.Since)
 	switch pos := s.store.Pos(); {
 	case errors.Is(err, errMalformed):
-		return from{}, matrix.Errorf(matrix.InvalidParam, "since is not a token of this server")
+		return Token{}, matrix.Errorf(matrix.InvalidParam, "since is not a token of this server")
 	case err != nil, t.Epoch != s.store.Epoch(), t.Device != r.DeviceNum, t.Pos > pos, t.ToDevice > pos:
 		s.log.Debug("token not trusted, full sync", zap.Int64("device", r.DeviceNum))
-		return from{reset: true}, nil //nolint:nilerr // as if there were none
+		return Token{Lost: true}, nil //nolint:nilerr // as if there were none
 	}
 	if t.Boot != s.boot {
 		t.Live = 0
 	}
-	return from{Token: t}, nil
+	return t, nil
 }
 
 // build reads one response in one snapshot, whose position is the response's.
-func (s *Syncer) build(ctx context.Context, r *Request, f from) (Response, error) {
-	resp := Response{since: f.Token}
+func (s *Syncer) build(ctx context.Context, r *Request, from Token) (Response, error) {
+	resp := Response{since: from}
 	err := s.store.Read(ctx, "sync", func(rx *storage.Rx) error {
 		// A device deleted between authentication and Subscribe tells nobody.
 		if err := rx.DeviceAlive(r.DeviceNum); errors.Is(err, storage.ErrNotFound) {
@@ -158,7 +151,7 @@ func (s *Syncer) build(ctx context.Context, r *Request, f from) (Response, error
 		b := builder{
 			rx: rx, req: r, filter: &r.Filter, out: &spill{dir: s.opt.TempDir},
 			viewer: view.New(rx, view.User{ID: r.User, Num: r.UserNum, Device: r.DeviceNum}),
-			since:  f.Pos, pos: rx.Pos(), whole: f.Pos == 0 || r.FullState, reset: f.reset,
+			since:  from.Pos, pos: rx.Pos(), whole: from.Pos == 0 || r.FullState, lost: from.Lost,
 		}
 		resp.rooms = b.out
 		err := b.build()

@@ -10,11 +10,14 @@ import (
 
 // tokenVersion is the format of the tokens made here. A token of another
 // format is well-formed but not understood, and is answered by a full sync.
-const tokenVersion = 1
+const tokenVersion = 2
 
 // maxTokenLength bounds what is decoded of a since parameter, in bytes. Six
 // varints, the version, the nonce and the checksum need far less.
 const maxTokenLength = 128
+
+// lostPos stands for a position of nothing where [Token].Lost is set.
+const lostPos = -1
 
 // Token says what a client has been told: what its next /sync continues from.
 // To clients it is opaque. The zero Token is "nothing yet".
@@ -25,6 +28,10 @@ type Token struct {
 	Device   int64  // the device incarnation it was made for
 	Live     int64  // streams that die with the process were told up to here
 	Boot     uint32 // the process whose Live it is
+	// Lost: the client has a history that cannot be continued, and was told
+	// nothing since, Pos being 0, but to-device messages. The next response has
+	// to tell that there is a gap in every room.
+	Lost bool
 }
 
 var (
@@ -38,7 +45,11 @@ var (
 func (t Token) String() string {
 	b := make([]byte, 0, 48)
 	b = append(b, tokenVersion)
-	for _, v := range []int64{t.Epoch, t.Pos, t.ToDevice - t.Pos, t.Device, t.Live} {
+	pos := t.Pos
+	if t.Lost {
+		pos = lostPos
+	}
+	for _, v := range []int64{t.Epoch, pos, t.ToDevice - t.Pos, t.Device, t.Live} {
 		b = binary.AppendVarint(b, v)
 	}
 	b = binary.BigEndian.AppendUint32(b, t.Boot)
@@ -71,6 +82,9 @@ func ParseToken(s string) (Token, error) {
 			return Token{}, errMalformed
 		}
 		b = b[n:]
+	}
+	if t.Lost = t.Pos == lostPos; t.Lost {
+		t.Pos = 0
 	}
 	t.ToDevice += t.Pos
 	if len(b) != 0 || t.Pos < 0 || t.ToDevice < 0 || t.Live < 0 {

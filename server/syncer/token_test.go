@@ -23,6 +23,9 @@ func TestTokenRoundTrip(t *testing.T) {
 			Live:     rapid.Int64Min(0).Draw(t, "live"),
 			Boot:     rapid.Uint32().Draw(t, "boot"),
 		}
+		if rapid.Bool().Draw(t, "lost") {
+			want.Pos, want.Lost = 0, true
+		}
 		s := want.String()
 		got, err := ParseToken(s)
 		if err != nil || got != want {
