@@ -69,6 +69,8 @@ func TestAllows(t *testing.T) {
 		"valid for years, in eight days":      {valid: 1000 * day, at: 8 * day},
 		"valid for years, told six days ago":  {valid: 1000 * day, seen: -6 * day, at: 0, event: true, request: true},
 		"valid for years, told 8 days ago":    {valid: 1000 * day, seen: -8 * day, at: 0, event: true},
+		"told when our clock was ahead":       {valid: 1000 * day, seen: 900 * day, at: 0, event: true},
+		"told when it was a little ahead":     {valid: h, seen: h, at: 0, event: true, request: true},
 		"expired, before that":                {valid: -h, expired: -h, at: -h - 1e6, event: true, request: true},
 		"expired, just then":                  {valid: -h, expired: -h, at: -h},
 		"expires in the future":               {valid: h, expired: h, at: 0, event: true, request: true},

@@ -121,6 +121,15 @@ func TestMerge(t *testing.T) {
 		t.Errorf("got %+v", got.Keys)
 	}
 
+	early := merge(nil, first, true, c.now())
+	early.Keys[0].SeenMS = c.now().Add(1000 * time.Hour).UnixMilli() // our clock was ahead
+	p.set(func() { clear(p.old) })
+	for _, k := range merge(early, parse(p.statement()), true, c.now()).Keys {
+		if k.ID == "ed25519:1" && k.SeenMS >= c.now().UnixMilli() {
+			t.Errorf("a key that the server does not name any more counts as named: %+v", k)
+		}
+	}
+
 	forger := newPeer(c, p.name)
 	forger.life = 1000 * time.Hour
 	forged := merge(merge(nil, first, true, c.now()), parse(forger.statement()), false, c.now())

@@ -172,6 +172,9 @@ func (m moment) allows(k storage.ServerKey) bool {
 	until := min(k.ValidUntilMS, m.now.Add(maxTrust).UnixMilli())
 	if m.request {
 		until = min(until, k.SeenMS+maxTrust.Milliseconds())
+		if k.SeenMS > m.now.Add(maxTrust).UnixMilli() {
+			return false // told while our clock was wrong: who knows when
+		}
 	}
 	return at <= until
 }

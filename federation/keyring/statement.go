@@ -134,6 +134,9 @@ func merge(before *storage.ServerKeys, s statement, direct bool, now time.Time) 
 	byID := map[matrix.KeyID]storage.ServerKey{}
 	if before != nil {
 		for _, k := range before.Keys {
+			if newer { // our clock may have been ahead
+				k.SeenMS = min(k.SeenMS, out.FetchedMS-1)
+			}
 			byID[k.ID] = k
 		}
 	}

@@ -533,6 +533,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 	want := s.pushNumbers(there, 0, 3)
 	s.failures(1)
+	s.settled()
 	s.peers.set(func() { down = false })
 	s.pass(-2 * 365 * 24 * time.Hour)
 	s.arrived(there, want)

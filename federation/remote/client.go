@@ -13,10 +13,12 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"code.dny.dev/ssrf"
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"hearth/storage/matrix"
 )
@@ -274,7 +276,7 @@ func errorOf(res *http.Response, body []byte) error {
 		RetryMS int64       `json:"retry_after_ms"`
 	}
 	if json.Unmarshal(body, &said) == nil {
-		e.Code, e.Message = said.Code, clip(said.Message)
+		e.Code, e.Message = matrix.Code(clip(string(said.Code), 64)), clip(said.Message, 256)
 		e.RetryAfter = time.Duration(max(0, min(said.RetryMS, maxRetryMS))) * time.Millisecond
 	}
 	if s, err := strconv.ParseInt(res.Header.Get("Retry-After"), 10, 32); err == nil && s > 0 {
@@ -286,9 +288,10 @@ func errorOf(res *http.Response, body []byte) error {
 // maxRetryMS bounds how long a peer may ask us to wait.
 const maxRetryMS = int64(24 * time.Hour / time.Millisecond)
 
-func clip(s string) string {
-	if len(s) > 256 {
-		return s[:256] + "…"
+// clip bounds what a peer says in bytes.
+func clip(s string, most int) string {
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "…"
 	}
 	return s
 }
@@ -305,14 +308,20 @@ func (c *Client) QueryKeys(ctx context.Context, notary matrix.ServerName, query 
 	return c.Do(ctx, Request{Method: http.MethodPost, Destination: notary, Path: "/_matrix/key/v2/query", Body: query, Unsigned: true, MaxResponse: 8 << 20})
 }
 
-// SendTransaction delivers a transaction.
+// SendTransaction delivers a transaction. An answer of 2xx that is no JSON object
+// is an error: it comes from something that stands in front of a homeserver, or
+// in its place, and what was sent is not known to have arrived.
 // Server-Server API, PUT /_matrix/federation/v1/send/{txnId}.
 func (c *Client) SendTransaction(ctx context.Context, to matrix.ServerName, txnID string, body []byte) ([]byte, error) {
-	return c.Do(ctx, Request{
+	answer, err := c.Do(ctx, Request{
 		Method:      http.MethodPut,
 		Destination: to,
 		Path:        "/_matrix/federation/v1/send/" + url.PathEscape(txnID),
 		Body:        body,
 		MaxResponse: 1 << 20,
 	})
+	if text := jsontext.Value(answer); err == nil && (text.Kind() != '{' || !text.IsValid(jsontext.AllowDuplicateNames(true))) {
+		err = fmt.Errorf("answer of %s: not that of a homeserver", to)
+	}
+	return answer, err
 }

@@ -112,8 +112,15 @@ func isIPLiteral(host string) bool {
 	return err == nil
 }
 
-// connect opens a TCP connection to the first endpoint that takes one.
+// connectTries is how many endpoints that do not answer are waited for.
+const connectTries = 4
+
+// connect opens a TCP connection to the first endpoint that takes one. However
+// many there are, it ends in a few times the patience for one: dials go on when
+// the request that began them is over.
 func (c *Client) connect(ctx context.Context, endpoints []Endpoint) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTries*c.connectTimeout)
+	defer cancel()
 	var errs []error
 	for _, e := range endpoints {
 		if e.Port == 0 {
@@ -131,6 +138,9 @@ func (c *Client) connect(ctx context.Context, endpoints []Endpoint) (net.Conn, e
 				return conn, nil
 			}
 			errs = append(errs, err)
+			if ctx.Err() != nil {
+				return nil, errors.Join(errs...)
+			}
 		}
 	}
 	return nil, errors.Join(errs...)

@@ -22,7 +22,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"hearth/storage/matrix"
 )
@@ -488,6 +490,13 @@ func TestAnswers(t *testing.T) {
 	if !errors.As(err, &e) || e.Status != http.StatusFound {
 		t.Errorf("a redirect: got %v, want it as an error", err)
 	}
+	err = answer(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.WriteHeader(http.StatusBadRequest)
+		_, _ = fmt.Fprintf(rw, `{"errcode":"M_%s","error":"%s"}`, strings.Repeat("é", 200), strings.Repeat("é", 200))
+	})
+	if !errors.As(err, &e) || len(e.Code) > 70 || len(e.Message) > 260 || !utf8.ValidString(err.Error()) {
+		t.Errorf("a long error: got %v", err)
+	}
 	if err = answer(func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write(make([]byte, 1001)) }); err == nil {
 		t.Error("an answer over the limit was taken")
 	}
@@ -545,4 +554,55 @@ func TestLoopbackOnly(t *testing.T) {
 	if _, err := c.ServerKeys(t.Context(), matrix.ServerName(listener.Addr().String())); err == nil || strings.Contains(err.Error(), "not on this machine") {
 		t.Errorf("loopback: got %v, want a connection that ends", err)
 	}
+}
+
+// TestAnswersOfTransactions: only what a homeserver would answer says that a
+// transaction has arrived.
+func TestAnswersOfTransactions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.hosts["a.example"] = "198.51.100.1"
+	for text, good := range map[string]bool{
+		`{"pdus":{}}`: true, `{}`: true, `{"pdus":{"$1":{"error":"no"}}}`: true, "{}\n": true, `{"a":1,"a":2}`: true,
+		"": false, "<html>It works</html>": false, "[]": false, "null": false, `"ok"`: false, `{"pdus":`: false, `{} {}`: false,
+	} {
+		w.mu.Lock()
+		w.federate = func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte(text)) }
+		w.mu.Unlock()
+		if _, err := w.client.SendTransaction(t.Context(), "a.example:1", "1", []byte(`{}`)); (err == nil) != good {
+			t.Errorf("200 with %q: got %v", text, err)
+		}
+	}
+}
+
+// TestManyDeadEndpoints: a server with endless records in DNS, none of which
+// answers, does not keep a dial alive long after the request that began it.
+func TestManyDeadEndpoints(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		records := make([]*net.SRV, 1000)
+		for i := range records {
+			records[i] = &net.SRV{Target: "dead.example.", Port: 1}
+		}
+		n := &names{hosts: map[string]string{"dead.example": "198.51.100.1"}, srv: map[string][]*net.SRV{"_matrix-fed._tcp.a.example": records}}
+		c, err := New(Options{Server: "us.example", Resolver: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		began := time.Now()
+		target, err := c.viaSRV(t.Context(), "a.example")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.connect(context.WithoutCancel(t.Context()), target.Endpoints); err == nil {
+			t.Fatal("connected")
+		}
+		if took := time.Since(began); took > connectTries*c.connectTimeout {
+			t.Errorf("gave up after %s", took)
+		}
+	})
 }

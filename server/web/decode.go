@@ -116,6 +116,10 @@ func tooLarge(max int64) error {
 // float64 can hold. Text that is not JSON is M_NOT_JSON; JSON that is not what in wants is M_BAD_JSON. If optional,
 // an empty body counts as {}.
 func Decode(body []byte, optional bool, in any) error {
+	return decodeWithin(body, optional, MaxDepth, in)
+}
+
+func decodeWithin(body []byte, optional bool, depth int, in any) error {
 	body = bytes.Trim(body, " \t\r\n")
 	if len(body) == 0 {
 		if optional {
@@ -123,8 +127,8 @@ func Decode(body []byte, optional bool, in any) error {
 		}
 		return matrix.Errorf(matrix.NotJSON, "The request has no body")
 	}
-	if tooDeep(body, MaxDepth) {
-		return matrix.Errorf(matrix.BadJSON, "The request body nests deeper than %d", MaxDepth)
+	if tooDeep(body, depth) {
+		return matrix.Errorf(matrix.BadJSON, "The request body nests deeper than %d", depth)
 	}
 	if hugeNumber(body) {
 		return matrix.Errorf(matrix.BadJSON, "The request body has a number out of range")

@@ -27,6 +27,10 @@ type Peers interface {
 // may sign with several keys.
 const maxAuthorizations = 4
 
+// peerDepth is how deep the body of a server's request may nest. What a client
+// may send at [MaxDepth] lies a few levels deeper in a transaction.
+const peerDepth = MaxDepth + 10
+
 // Federation makes an endpoint for other servers, whose requests are signed.
 // [Call.Origin] is who sent it. In and Out are as of [Public]; the body is
 // decoded after its signature was verified over the bytes that came.
@@ -47,7 +51,7 @@ func Federation[In, Out any](fn func(context.Context, *Call, In) (Out, error)) H
 		}
 		var in In
 		if !noBody {
-			if err := Decode(buf.Bytes(), c.route.BodyOptional, &in); err != nil {
+			if err := decodeWithin(buf.Bytes(), c.route.BodyOptional, peerDepth, &in); err != nil {
 				return err
 			}
 			if err := validate(&in); err != nil {
