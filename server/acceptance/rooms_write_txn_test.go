@@ -159,8 +159,8 @@ func TestTransactionMatrix(t *testing.T) {
 		path := testserver.RoomPath(s.one, "send", "m.a", "late")
 		carol := s.hs.Register("carol")
 		forbidden(carol, "PUT", path, `{}`)
-		carol.Want(http.StatusBadRequest, matrix.BadJSON, "PUT", path, `{"n":0.5}`)
 		carol.Join(s.one)
+		carol.Want(http.StatusBadRequest, matrix.BadJSON, "PUT", path, `{"n":0.5}`)
 		first := string(carol.Must("PUT", path, `{}`).Body)
 		// And what was done stays done, when it is no longer allowed too.
 		carol.Leave(s.one)
