@@ -168,27 +168,3 @@ func (rx *Rx) eventsAt(s *statement, keys string, n int) ([]Event, error) {
 	}
 	return list, nil
 }
-
-var generationsOf = stmt(`SELECT j.key, e.generation FROM json_each(?) j CROSS JOIN events e ON e.event_id = j.value`)
-
-// Generations returns the generation of each event, 0 where it is missing.
-func (rx *Rx) Generations(ids []matrix.EventID) ([]int64, error) {
-	text, err := json.Marshal(ids)
-	if err != nil {
-		return nil, fmt.Errorf("generations: %w", err)
-	}
-	rows, err := rx.query(generationsOf, string(text))
-	if err != nil {
-		return nil, fmt.Errorf("generations: %w", err)
-	}
-	defer rows.Close()
-	list := make([]int64, len(ids))
-	for rows.Next() {
-		var at, generation int64
-		if err := rows.Scan(&at, &generation); err != nil {
-			return nil, fmt.Errorf("generations: %w", err)
-		}
-		list[at] = generation
-	}
-	return list, rows.Err()
-}

@@ -45,8 +45,8 @@ func (rx *Rx) EventIDs(nums []EventNum) ([]matrix.EventID, error) {
 var generationsIn = stmt(`SELECT j.key, e.generation FROM json_each(?) j CROSS JOIN events e ON e.event_id = j.value
 	WHERE e.room = ?`)
 
-// GenerationsIn is [Rx.Generations] of one room's events: those of others are
-// as if missing.
+// GenerationsIn returns the generation of each event of a room, 0 where it is
+// missing or of another room.
 func (rx *Rx) GenerationsIn(room RoomNum, ids []matrix.EventID) ([]int64, error) {
 	text, err := json.Marshal(ids)
 	if err != nil {

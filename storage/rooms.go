@@ -6,11 +6,14 @@ import (
 	"hearth/storage/matrix"
 )
 
-// RoomNum, EventNum and StateNum are the numbers of rooms, events and snapshots
-// of state inside this file. 0 is none; a number is never used again.
+// Numbers inside this file, by which its tables refer to each other. 0 is none;
+// a number is never used again.
 type (
-	RoomNum  int64
+	// RoomNum is the number of a room.
+	RoomNum int64
+	// EventNum is the number of an event.
 	EventNum int64
+	// StateNum is the number of a snapshot of state.
 	StateNum int64
 )
 

@@ -62,7 +62,7 @@ func TestEventLists(t *testing.T) {
 		if len(list) != 3 || list[0].ID() != b.ID() || list[1].Event != nil || list[2].ID() != a.ID() {
 			t.Errorf("events by number: %v", list)
 		}
-		gens := must[[]int64](t)(rx.Generations([]matrix.EventID{"$none", a.ID()}))
+		gens := must[[]int64](t)(rx.GenerationsIn(r.num, []matrix.EventID{"$none", a.ID()}))
 		if !slices.Equal(gens, []int64{0, a.Generation}) || a.Generation == 0 {
 			t.Errorf("generations %v", gens)
 		}

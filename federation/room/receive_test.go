@@ -396,7 +396,7 @@ func TestPlanHolds(t *testing.T) {
 	if !holds(fork) || !holds(child) {
 		t.Fatal("a plan is void at once")
 	}
-	ours = p.send(room, message(bob, "hi"))
+	p.send(room, message(bob, "hi"))
 	if holds(child) {
 		t.Error("the plan of an event after the extremity holds, though there is another one")
 	}

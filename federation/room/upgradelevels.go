@@ -19,7 +19,7 @@ func (u *upgrade) raise() error {
 	}
 	levels, err := ev.PowerLevels()
 	if err != nil {
-		return nil // nothing that could be copied
+		return nil //nolint:nilerr // nothing that could be copied
 	}
 	u.levels = u.newLevels(levels)
 	now := u.levels
@@ -120,7 +120,7 @@ func (u *upgrade) closeOld() error {
 	}
 	levels, err := ev.PowerLevels()
 	if err != nil {
-		return nil
+		return nil //nolint:nilerr // nothing that could be raised
 	}
 	o, err := parseObject("power levels", ev.Content())
 	if err != nil {

@@ -185,7 +185,7 @@ func withoutAlias(content jsontext.Value, alias string) (jsontext.Value, bool, e
 	var named canonicalAlias
 	var fields map[string]jsontext.Value
 	if json.Unmarshal(content, &named) != nil {
-		return content, false, nil // of a form that is no longer let in
+		return content, false, nil //nolint:nilerr // of a form that is no longer let in
 	}
 	if err := json.Unmarshal(content, &fields); err != nil {
 		return nil, false, err

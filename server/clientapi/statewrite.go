@@ -160,7 +160,7 @@ func presentAliases(rx *storage.Rx, in storage.Room) (map[string]bool, error) {
 	}
 	var now canonicalAlias
 	if e.DecodeContent(&now) != nil {
-		return have, nil // of a form that is no longer let in
+		return have, nil //nolint:nilerr // of a form that is no longer let in
 	}
 	for _, text := range now.all() {
 		have[text] = true
