@@ -35,7 +35,7 @@ type RoomFilter struct {
 // EventFilter lets events pass by type and sender.
 type EventFilter struct {
 	limit   *uint32
-	types   among[string] // with * for any characters
+	types   struct{ in, out patterns }
 	senders among[matrix.UserID]
 }
 
@@ -50,12 +50,67 @@ type RoomEventFilter struct {
 	containsURL *bool
 }
 
-// among is a list of what passes and one of what does not, which wins.
-// A nil list of what passes is everything.
-type among[T ~string] struct{ in, out []T }
+// among is what passes and what does not, which wins. Where in is nil, all passes.
+// Each event of each room is asked for, so that long lists must not cost more.
+type among[T ~string] struct{ in, out map[T]struct{} }
+
+func newAmong[T ~string](in *[]T, out []T) among[T] {
+	var a among[T]
+	if in != nil {
+		a.in = setOf(*in)
+	}
+	if len(out) > 0 {
+		a.out = setOf(out)
+	}
+	return a
+}
+
+func setOf[T ~string](list []T) map[T]struct{} {
+	set := make(map[T]struct{}, len(list))
+	for _, s := range list {
+		set[s] = struct{}{}
+	}
+	return set
+}
 
 func (a among[T]) has(s T) bool {
-	return (a.in == nil || slices.Contains(a.in, s)) && !slices.Contains(a.out, s)
+	_, in := a.in[s]
+	_, out := a.out[s]
+	return (a.in == nil || in) && !out
+}
+
+// patterns is a list of types, in which * is any characters.
+type patterns struct {
+	exact map[string]struct{} // nil: there is no list
+	wild  []string
+}
+
+// maxWild bounds the patterns with a * in one list. Each is tried on each event.
+const maxWild = 100
+
+func newPatterns(list []string) (patterns, error) {
+	p := patterns{exact: map[string]struct{}{}}
+	for _, s := range list {
+		if !strings.Contains(s, "*") {
+			p.exact[s] = struct{}{}
+			continue
+		}
+		if len(p.wild) == maxWild {
+			return p, matrix.Errorf(matrix.BadJSON, "more than %d types with a *", maxWild)
+		}
+		p.wild = append(p.wild, fewerStars(s))
+	}
+	return p, nil
+}
+
+// fewerStars writes one * for several in a row, which mean the same.
+func fewerStars(s string) string {
+	return string(slices.CompactFunc([]byte(s), func(a, b byte) bool { return a == '*' && b == '*' }))
+}
+
+func (p patterns) match(typ string) bool {
+	_, ok := p.exact[typ]
+	return ok || slices.ContainsFunc(p.wild, func(s string) bool { return matchType(s, typ) })
 }
 
 // Allows tells whether an event of this type and sender passes.
@@ -65,8 +120,7 @@ func (f *EventFilter) Allows(typ string, sender matrix.UserID) bool {
 
 // AllowsType tells whether an event of this type may pass, whoever sent it.
 func (f *EventFilter) AllowsType(typ string) bool {
-	match := func(pattern string) bool { return matchType(pattern, typ) }
-	return (f.types.in == nil || slices.ContainsFunc(f.types.in, match)) && !slices.ContainsFunc(f.types.out, match)
+	return (f.types.in.exact == nil || f.types.in.match(typ)) && !f.types.out.match(typ)
 }
 
 // Limit is how many events the filter asks for: by itself usual, and never more
@@ -173,7 +227,7 @@ func (f *Filter) UnmarshalJSON(b []byte) error {
 		Room: RoomFilter{
 			IncludeLeave: in.Room.IncludeLeave, Ephemeral: in.Room.Ephemeral, State: in.Room.State,
 			Timeline: in.Room.Timeline, AccountData: in.Room.Account,
-			rooms: among[matrix.RoomID]{listed(in.Room.Rooms), in.Room.NotRooms},
+			rooms: newAmong(in.Room.Rooms, in.Room.NotRooms),
 		},
 	}
 	if in.Fields != nil {
@@ -188,15 +242,20 @@ func (f *EventFilter) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &in); err != nil {
 		return err
 	}
-	*f = in.compile()
-	return nil
+	var err error
+	*f, err = in.compile()
+	return err
 }
 
-func (in eventFilterShape) compile() EventFilter {
-	return EventFilter{
-		limit: in.Limit, types: among[string]{listed(in.Types), in.NotTypes},
-		senders: among[matrix.UserID]{listed(in.Senders), in.NotSenders},
+func (in eventFilterShape) compile() (f EventFilter, err error) {
+	f = EventFilter{limit: in.Limit, senders: newAmong(in.Senders, in.NotSenders)}
+	if in.Types != nil {
+		if f.types.in, err = newPatterns(*in.Types); err != nil {
+			return f, err
+		}
 	}
+	f.types.out, err = newPatterns(in.NotTypes)
+	return f, err
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -205,23 +264,12 @@ func (f *RoomEventFilter) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &in); err != nil {
 		return err
 	}
+	base, err := in.compile()
 	*f = RoomEventFilter{
-		EventFilter: in.compile(), LazyLoadMembers: in.Lazy, IncludeRedundantMembers: in.Redundant,
+		EventFilter: base, LazyLoadMembers: in.Lazy, IncludeRedundantMembers: in.Redundant,
 		UnreadThreadNotifications: in.ThreadCounts,
-		rooms:                     among[matrix.RoomID]{listed(in.Rooms), in.NotRooms},
+		rooms:                     newAmong(in.Rooms, in.NotRooms),
 		containsURL:               in.ContainsURL,
 	}
-	return nil
-}
-
-// listed tells a list that is there and empty, which lets nothing pass, from
-// one that is not there.
-func listed[T any](list *[]T) []T {
-	switch {
-	case list == nil:
-		return nil
-	case *list == nil:
-		return []T{}
-	}
-	return *list
+	return err
 }

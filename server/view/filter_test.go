@@ -1,7 +1,13 @@
 package view
 
 import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -106,4 +112,62 @@ func TestFields(t *testing.T) {
 			t.Errorf("%q: got %s, %v, want %s", test.paths, got, err, test.want)
 		}
 	}
+}
+
+// A filter is asked about every event of every room: however it is written, it
+// must not cost what its writer likes.
+func TestFilterIsBounded(t *testing.T) {
+	t.Parallel()
+	list := func(n int, format string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, ","+format, i)
+		}
+		return "[" + strings.TrimPrefix(b.String(), ",") + "]"
+	}
+	for _, key := range []string{"types", "not_types"} {
+		var f RoomEventFilter
+		if err := json.Unmarshal([]byte(`{"`+key+`":`+list(maxWild, `"x%d*"`)+`}`), &f); err != nil {
+			t.Error(err)
+		}
+		err := json.Unmarshal([]byte(`{"`+key+`":`+list(maxWild+1, `"x%d*"`)+`}`), &f)
+		if told := (*matrix.Error)(nil); !errors.As(err, &told) || told.Code != matrix.BadJSON {
+			t.Errorf("%s: got %v", key, err)
+		}
+		if err := json.Unmarshal([]byte(`{"`+key+`":`+list(5000, `"x%d"`)+`}`), &f); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := fewerStars("a**b***c*"); got != "a*b*c*" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// FuzzFilter decodes any JSON, and holds what matches against regular expressions.
+func FuzzFilter(f *testing.F) {
+	f.Add(`{"types":["m.*"],"not_types":["**a*"],"senders":[],"rooms":null}`, "m.room.message")
+	f.Add(`{"types":["*a*b","*"],"not_senders":["@a:b"],"contains_url":true,"limit":0}`, "ab")
+	f.Add(`{"event_fields":["a.b\\.c","","."],"room":{"timeline":{"types":["x"]}}}`, "x")
+	f.Fuzz(func(t *testing.T, text, typ string) {
+		var whole Filter
+		_ = json.Unmarshal([]byte(text), &whole)
+		if whole.Fields != nil {
+			out, err := whole.Fields.Project(jsontext.Value(`{"a":{"b.c":1,"b":{"c":[{}]}},"type":"x"}`))
+			if err != nil || !out.IsValid() {
+				t.Fatalf("%s: %s, %v", text, out, err)
+			}
+		}
+		var filter EventFilter
+		var shape eventFilterShape
+		if json.Unmarshal([]byte(text), &filter) != nil || json.Unmarshal([]byte(text), &shape) != nil || !utf8.ValidString(typ) {
+			return
+		}
+		matches := func(p string) bool {
+			return regexp.MustCompile(`(?s)\A` + strings.ReplaceAll(regexp.QuoteMeta(p), `\*`, `.*`) + `\z`).MatchString(typ)
+		}
+		want := (shape.Types == nil || slices.ContainsFunc(*shape.Types, matches)) && !slices.ContainsFunc(shape.NotTypes, matches)
+		if got := filter.AllowsType(typ); got != want {
+			t.Fatalf("%s lets %q through: %v", text, typ, got)
+		}
+	})
 }
