@@ -11,8 +11,10 @@ import (
 // with power take longer to parse than a message takes to be built, signed and
 // stored. It is bounded in bytes, least recently used out, in two generations.
 //
-// An event is found by its ID, which is a hash of it, so what was kept from a
-// unit that failed is as true as any other.
+// An event is found by its ID, which is a hash of its redacted form and of what
+// its content was. What was kept from a unit that failed, or of a room that was
+// purged since, is therefore as true as any other, provided that the content is
+// there: an event that came with another is stored redacted under the same ID.
 type cache struct {
 	mu         sync.Mutex // guards all below
 	limit      int        // bytes of each generation
@@ -50,11 +52,20 @@ func (c *cache) put(ev *matrix.Event, redacted bool) {
 	if ev.Version().IDFormat == matrix.IDServer {
 		return // its sender chose the ID, and may choose it again for something else
 	}
+	if !redacted && !whole(ev) {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if key := (cacheKey{ev.ID(), redacted}); c.young[key] == nil {
 		c.add(key, ev)
 	}
+}
+
+// whole tells whether an event has the content that it was made with.
+func whole(ev *matrix.Event) bool {
+	again, err := matrix.ParseEvent(ev.Version(), ev.JSON())
+	return err == nil && again.HashOK()
 }
 
 // add puts into the young generation, which grows old when it is full.
