@@ -96,9 +96,10 @@ func (s *Syncer) Sync(ctx context.Context, r Request) (Response, error) {
 	sub.Close()
 	sub = rooms
 	// A room that moved before it was followed woke nobody.
-	for moved := s.store.Pos() > resp.next.Pos; ; moved = false {
+	moved := s.store.Pos() > resp.next.Pos
+	for nothing := 0; ; nothing, moved = nothing+1, false {
 		if !moved {
-			again, err := s.wait(ctx, sub, timer.C, r)
+			again, err := s.wait(ctx, sub, timer.C, r, restAfter(nothing))
 			if err != nil || !again {
 				return resp, err
 			}
@@ -166,22 +167,42 @@ func (s *Syncer) build(ctx context.Context, r *Request, from Token) (Response, e
 
 // wait returns true when there may be something new to read, and false when
 // the last response has to do: time is up, the server stops, or newer polls of
-// the same device take the place.
-func (s *Syncer) wait(ctx context.Context, sub *storage.Subscription, timeUp <-chan time.Time, r Request) (bool, error) {
+// the same device take the place. News is told of once it has rested.
+func (s *Syncer) wait(ctx context.Context, sub *storage.Subscription, timeUp <-chan time.Time, r Request, rest time.Duration) (bool, error) {
 	poll := s.polls.enter(r.DeviceNum)
 	defer s.polls.leave(r.DeviceNum, poll)
-	select {
-	case <-sub.C():
-		return true, nil
-	case <-sub.Ended():
-		return false, errEnded()
-	case <-timeUp:
-	case <-poll.superseded:
-	case <-r.Closing:
-	case <-ctx.Done():
-		return false, ctx.Err()
+	news := sub.C()
+	var rested <-chan time.Time
+	for {
+		select {
+		case <-news:
+			if rest <= 0 {
+				return true, nil
+			}
+			pause := time.NewTimer(rest)
+			defer pause.Stop()
+			news, rested = nil, pause.C // what comes until then is read with it
+			continue
+		case <-rested:
+			return true, nil
+		case <-sub.Ended():
+			return false, errEnded()
+		case <-timeUp:
+		case <-poll.superseded:
+		case <-r.Closing:
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+		return false, nil
 	}
-	return false, nil
+}
+
+// restAfter is how long a poll waits with reading news, after it read so often
+// in vain. A poll whose filter hides what a busy room is full of would else read
+// for every event of it, and many such polls would slow down who sends them.
+func restAfter(nothing int) time.Duration {
+	const free, step, most = 3, 10 * time.Millisecond, 100 * time.Millisecond
+	return min(time.Duration(max(nothing-free, 0))*step, most)
 }
 
 func errEnded() error {

@@ -168,6 +168,7 @@ func TestHiddenNews(t *testing.T) {
 				}
 				return nil
 			})
+			time.Sleep(time.Second / 10)
 			synctest.Wait()
 		}
 		if got := w.reads() - reads; got != n { // whatever is in them
@@ -179,6 +180,40 @@ func TestHiddenNews(t *testing.T) {
 		}
 		bob.since = got.Next
 		only(t, bob.sync(""), 0, 0, 0, 0) // the position is behind what was hidden
+	})
+}
+
+// A poll that finds nothing for it in a busy room reads less often, so that it
+// costs those who send there little, and is still told soon of what it wants.
+func TestHiddenNewsInABusyRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		alice, bob := w.person("alice"), w.person("bob")
+		r := alice.public()
+		bob.act(r, "join", nil)
+		bob.sync("")
+		done := bob.poll(`{"room":{"timeline":{"types":["x.rare"]}}}`)
+		synctest.Wait()
+		send := func(typ string) {
+			w.write(func(tx *storage.Tx) error {
+				_, err := w.rooms.Send(tx, r, room.Draft{Type: typ, Sender: alice.id})
+				return err
+			})
+			synctest.Wait()
+		}
+		reads := w.reads()
+		for range 50 { // all at one time
+			send("x.often")
+		}
+		if got := w.reads() - reads; got > 5 {
+			t.Errorf("%d reads of what comes at one time", got)
+		}
+		began := time.Now()
+		send("x.rare")
+		got := <-done
+		if took := time.Since(began); took > time.Second/10 || got.rooms() != 1 {
+			t.Errorf("took %v, told %s", took, got.raw)
+		}
 	})
 }
 
