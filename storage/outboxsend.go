@@ -14,12 +14,14 @@ type Destination struct {
 	Failures int64 // in a row
 	Failing  int64 // for how long, in milliseconds; 0: not failing
 	RetryMS  int64 // wall clock: not before; 0: at once
+
+	SuccessMS int64 // wall clock of the last success; 0: never
 }
 
-const destinationColumns = `num, name, items, failures, ifnull(?1 - failing_clock, 0), ifnull(retry_ms, 0)`
+const destinationColumns = `num, name, items, failures, ifnull(?1 - failing_clock, 0), ifnull(retry_ms, 0), ifnull(success_ms, 0)`
 
 func (d *Destination) columns() []any {
-	return []any{&d.Num, &d.Name, &d.Items, &d.Failures, &d.Failing, &d.RetryMS}
+	return []any{&d.Num, &d.Name, &d.Items, &d.Failures, &d.Failing, &d.RetryMS, &d.SuccessMS}
 }
 
 var (

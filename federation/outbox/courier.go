@@ -13,10 +13,12 @@ import (
 // it needs to: the table says what waits.
 type courier struct {
 	mu      sync.Mutex                     // guards what follows
-	running map[matrix.ServerName]struct{} // have a worker
+	running map[matrix.ServerName]bool     // have a worker; true: are proven
 	kicked  map[matrix.ServerName]struct{} // have something new
 	lined   map[matrix.ServerName]struct{} // stand in line
-	line    []matrix.ServerName            // wait for a place, in the order they came
+	line    lines                          // wait for a place
+	proven  map[matrix.ServerName]struct{} // took what was sent last
+	guests  int                            // of running, that are not proven
 	failing map[matrix.ServerName]struct{} // wait for their next attempt
 	heard   map[matrix.ServerName]struct{} // have a worker, and were heard of since it began
 	hurried map[matrix.ServerName]hurry    // were tried before their time, since their last success
@@ -28,7 +30,8 @@ type courier struct {
 
 func newCourier() courier {
 	return courier{
-		running: map[matrix.ServerName]struct{}{},
+		running: map[matrix.ServerName]bool{},
+		proven:  map[matrix.ServerName]struct{}{},
 		kicked:  map[matrix.ServerName]struct{}{},
 		lined:   map[matrix.ServerName]struct{}{},
 		failing: map[matrix.ServerName]struct{}{},
@@ -78,22 +81,28 @@ func (c *courier) enqueue(name matrix.ServerName) {
 	}
 	if _, lined := c.lined[name]; !lined {
 		c.lined[name] = struct{}{}
-		c.line = append(c.line, name)
+		_, proven := c.proven[name]
+		c.line.push(name, proven)
 	}
 }
 
-// start takes the first of the line, where one of places is free.
+// start takes who is next, where one of places is free.
 func (c *courier) start(places int) (matrix.ServerName, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.line) == 0 || len(c.running) >= places {
+	if len(c.running) >= places {
 		return "", false
 	}
-	name := c.line[0]
-	c.line = c.line[1:]
+	name, proven, ok := c.line.pop(c.guests < max(1, places/2))
+	if !ok {
+		return "", false
+	}
+	if !proven {
+		c.guests++
+	}
 	delete(c.lined, name)
 	delete(c.heard, name)
-	c.running[name] = struct{}{}
+	c.running[name] = proven
 	return name, true
 }
 
@@ -101,6 +110,9 @@ func (c *courier) start(places int) (matrix.ServerName, bool) {
 // empty. A retry time that is not zero is when to look at the destination again.
 func (c *courier) end(name matrix.ServerName, more bool, retry time.Time) {
 	c.mu.Lock()
+	if !c.running[name] {
+		c.guests--
+	}
 	delete(c.running, name)
 	delete(c.heard, name)
 	_, again := c.kicked[name]
@@ -174,6 +186,7 @@ func (c *courier) fail(name matrix.ServerName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.failing[name] = struct{}{}
+	delete(c.proven, name)
 }
 
 // hurry is how often a destination was tried before its time, and when it may
@@ -230,8 +243,22 @@ func (c *courier) mayHurry(name matrix.ServerName, now time.Time) bool {
 // arrived ends the gaps of a destination: it takes what is sent.
 func (c *courier) arrived(name matrix.ServerName) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	delete(c.hurried, name)
+	c.mu.Unlock()
+	c.prove(name)
+}
+
+// prove notes that a destination took what was sent last.
+func (c *courier) prove(name matrix.ServerName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.proven[name]; !ok && len(c.proven) >= maxProven {
+		for other := range c.proven { // any one: order of maps is random
+			delete(c.proven, other)
+			break
+		}
+	}
+	c.proven[name] = struct{}{}
 }
 
 // refusal is how far the search for what a destination refuses has come. Lost

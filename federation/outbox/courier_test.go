@@ -1,6 +1,8 @@
 package outbox
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -117,5 +119,46 @@ func TestRetryWhileTheTableIsRead(t *testing.T) {
 	c.scanned(nil, []matrix.ServerName{there}, now.Add(time.Hour))
 	if c.nextScan().After(now) {
 		t.Error("the reading that saw nothing yet put off the next one")
+	}
+}
+
+// Any number of names that never answer leave half of the places to those that
+// take what they are sent, and wait their turn like these.
+func TestNamesThatNeverAnswer(t *testing.T) {
+	t.Parallel()
+	c := newCourier()
+	for i := range 1000 {
+		c.kick(matrix.ServerName(fmt.Sprintf("made-up%d.test", i)))
+	}
+	c.takeKicked()
+	hanging := 0
+	for _, ok := c.start(8); ok; _, ok = c.start(8) {
+		hanging++
+	}
+	if hanging != 4 {
+		t.Fatalf("%d of 8 places are taken", hanging)
+	}
+	for _, name := range []matrix.ServerName{"a.test", "b.test"} {
+		c.arrived(name)
+		c.kick(name)
+		c.takeKicked()
+		if got, ok := c.start(8); !ok || got != name {
+			t.Fatalf("got %q, %t, want %s to be sent to", got, ok, name)
+		}
+	}
+	// One that fails is a guest from then on, and gives its place back as what it was.
+	c.fail("a.test")
+	c.end("a.test", true, time.Time{})
+	if got, ok := c.start(8); ok {
+		t.Errorf("%s runs, and is not known to be well", got)
+	}
+	c.end("b.test", true, time.Time{})
+	c.end("made-up0.test", false, time.Time{})
+	names := []matrix.ServerName{}
+	for name, ok := c.start(8); ok; name, ok = c.start(8) {
+		names = append(names, name)
+	}
+	if len(names) != 2 || !slices.Contains(names, "b.test") {
+		t.Errorf("got %v, want b.test and one more", names)
 	}
 }

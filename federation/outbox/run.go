@@ -106,6 +106,9 @@ func (q *Queue) scan(ctx context.Context) {
 			} else {
 				due = append(due, d.Name)
 			}
+			if d.Failures == 0 && d.SuccessMS != 0 {
+				q.courier.prove(d.Name)
+			}
 		}
 		n = len(list)
 	}
