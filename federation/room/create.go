@@ -90,7 +90,7 @@ func (r *Rooms) version(id matrix.RoomVersion) (*matrix.Version, error) {
 	}
 	v, ok := matrix.VersionOf(id)
 	if !ok {
-		return nil, matrix.Errorf(matrix.UnsupportedRoomVersion, "This server does not know that room version")
+		return nil, matrix.Errorf(matrix.UnsupportedRoomVersion, "this server does not know that room version")
 	}
 	return v, nil
 }
@@ -105,7 +105,7 @@ func (c *Creation) normalize() error {
 		}
 	case PresetPrivate, PresetPublic, PresetTrusted:
 	default:
-		return matrix.Errorf(matrix.InvalidParam, "There is no preset of that name")
+		return matrix.Errorf(matrix.InvalidParam, "there is no preset of that name")
 	}
 	var invites []matrix.UserID
 	for _, u := range c.Invites {
@@ -181,7 +181,7 @@ func (c *Creation) drafts(v *matrix.Version) ([]Draft, error) {
 	for _, s := range c.InitialState {
 		switch {
 		case s.Type == matrix.TypeMember && s.StateKey != string(c.Creator):
-			return nil, matrix.Errorf(matrix.InvalidRoomState, "Members are invited, not set by initial_state")
+			return nil, matrix.Errorf(matrix.InvalidRoomState, "members are invited, not set by initial_state")
 		case s.Type == typeName && s.StateKey == "" && c.Name != "", s.Type == typeTopic && s.StateKey == "" && c.Topic != "":
 			continue // overwritten
 		}
@@ -289,7 +289,7 @@ func invalid(d Draft, err error) error {
 func addAlias(tx *storage.Tx, alias matrix.RoomAlias, room storage.RoomNum, by matrix.UserID) error {
 	err := tx.AddAlias(alias, room, by)
 	if errors.Is(err, storage.ErrConflict) {
-		return matrix.Errorf(matrix.RoomInUse, "The room alias is in use")
+		return matrix.Errorf(matrix.RoomInUse, "the room alias is in use")
 	}
 	return err
 }

@@ -64,7 +64,7 @@ func (r *Rooms) Kick(tx *storage.Tx, room storage.Room, a Act) error {
 	if state.err != nil {
 		return state.err
 	}
-	return matrix.Errorf(matrix.Forbidden, "The user is not in the room")
+	return matrix.Errorf(matrix.Forbidden, "the user is not in the room")
 }
 
 // Ban bans the target, in the room or not. Its error is M_FORBIDDEN.
@@ -82,7 +82,7 @@ func (r *Rooms) Unban(tx *storage.Tx, room storage.Room, a Act) error {
 	if was := state.membership(a.Target); state.err != nil {
 		return state.err
 	} else if was != matrix.MembershipBan {
-		return matrix.Errorf(matrix.BadState, "The user is not banned")
+		return matrix.Errorf(matrix.BadState, "the user is not banned")
 	}
 	return r.move(tx, room, a, matrix.MembershipLeave)
 }
@@ -91,7 +91,7 @@ func (r *Rooms) Unban(tx *storage.Tx, room storage.Room, a Act) error {
 // that strangers learn from an error.
 func joined(state *view, user matrix.UserID) error {
 	if state.membership(user) != matrix.MembershipJoin {
-		return matrix.Errorf(matrix.Forbidden, "You are not in the room")
+		return matrix.Errorf(matrix.Forbidden, "you are not in the room")
 	}
 	return state.err
 }

@@ -34,7 +34,7 @@ func prepareRedaction(rx *storage.Rx, room storage.Room, state *view, d *Draft) 
 		d.Redacts = matrix.EventID(content.text("redacts"))
 	}
 	if d.Redacts == "" {
-		return matrix.Errorf(matrix.MissingParam, "A redaction names the event it redacts")
+		return matrix.Errorf(matrix.MissingParam, "a redaction names the event it redacts")
 	}
 	if !room.Version.RedactsInContent {
 		delete(content, "redacts") // where it belongs in this version there is only one
@@ -44,13 +44,13 @@ func prepareRedaction(rx *storage.Rx, room storage.Room, state *view, d *Draft) 
 	switch {
 	case errors.Is(err, storage.ErrNotFound), err == nil && target.Room != room.Num:
 		// 404 would say that the path is wrong, and /send names it in the body.
-		return &matrix.Error{Status: 400, Code: matrix.NotFound, Message: "There is no such event in the room"}
+		return &matrix.Error{Status: 400, Code: matrix.NotFound, Message: "there is no such event in the room"}
 	case err != nil:
 		return err
 	case target.Sender() == d.Sender, d.Admin && target.Sender().Server() == rx.ServerName():
 		return nil
 	case rules.Power(room.Version, state, d.Sender) < state.levels().RedactLevel():
-		return matrix.Errorf(matrix.Forbidden, "The power level is too low to redact the events of others")
+		return matrix.Errorf(matrix.Forbidden, "the power level is too low to redact the events of others")
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ func prepareRedaction(rx *storage.Rx, room storage.Room, state *view, d *Draft) 
 func (r *Rooms) prepareMember(rx *storage.Rx, room storage.Room, state *view, d *Draft) error {
 	target, err := matrix.ParseUserID(*d.StateKey)
 	if err != nil {
-		return matrix.Errorf(matrix.InvalidParam, "The state key of a member is a user ID")
+		return matrix.Errorf(matrix.InvalidParam, "the state key of a member is a user ID")
 	}
 	content, err := parseObject("content", d.Content)
 	if err != nil {

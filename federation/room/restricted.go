@@ -52,11 +52,11 @@ func authoriser(rx *storage.Rx, room storage.Room, state *view, user matrix.User
 		return "", err
 	}
 	if !ok {
-		return "", matrix.Errorf(matrix.Forbidden, "The room is restricted and none of its conditions is met")
+		return "", matrix.Errorf(matrix.Forbidden, "the room is restricted and none of its conditions is met")
 	}
 	inviter, err := localInviter(rx, room, state)
 	if err == nil && inviter == "" {
-		err = &wrapped{matrix.Errorf(matrix.Forbidden, "Nobody on this server may let others into the room"), ErrOtherServer}
+		err = &wrapped{matrix.Errorf(matrix.Forbidden, "nobody on this server may let others into the room"), ErrOtherServer}
 	}
 	return inviter, err
 }

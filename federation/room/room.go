@@ -76,7 +76,7 @@ func refused(err error) error {
 	case rules.PowerNotInteger, rules.PowerMapNotInteger, rules.PowerUsers, rules.PowerCreator:
 		code = matrix.BadJSON // nobody may send that, whatever their power
 	}
-	return &wrapped{matrix.Errorf(code, "%s", sentence(r.Rule.Text())), err}
+	return &wrapped{matrix.Errorf(code, "%s", r.Rule.Text()), err}
 }
 
 // wrapped is an error for clients with the reason it was made of.
@@ -84,11 +84,3 @@ type wrapped struct{ public, cause error }
 
 func (w *wrapped) Error() string   { return fmt.Sprintf("%v (%v)", w.public, w.cause) }
 func (w *wrapped) Unwrap() []error { return []error{w.public, w.cause} }
-
-// sentence is text with a capital first letter.
-func sentence(text string) string {
-	if text != "" && 'a' <= text[0] && text[0] <= 'z' {
-		return string(text[0]-'a'+'A') + text[1:]
-	}
-	return text
-}

@@ -33,7 +33,7 @@ var transferred = []string{
 // M_UNSUPPORTED_ROOM_VERSION, and M_FORBIDDEN for who may not close the room.
 func (r *Rooms) Upgrade(tx *storage.Tx, old storage.Room, u Upgrading) (storage.Room, error) {
 	if u.Version == "" {
-		return storage.Room{}, matrix.Errorf(matrix.MissingParam, "A room is upgraded to some version")
+		return storage.Room{}, matrix.Errorf(matrix.MissingParam, "a room is upgraded to some version")
 	}
 	v, err := r.version(u.Version)
 	if err != nil {

@@ -57,7 +57,7 @@ func (a *API) postJoin(ctx context.Context, c *web.Call, in joinRequest) (theRoo
 	if err != nil {
 		return theRoom{}, err
 	}
-	return a.join(ctx, c, in, func(*storage.Rx) (matrix.RoomID, error) { return id, nil })
+	return a.join(ctx, c, in, func(rx *storage.Rx) (storage.Room, error) { return knownRoom(rx, id) })
 }
 
 // postJoinAny serves POST /_matrix/client/v3/join/{roomIdOrAlias}. The servers
@@ -71,30 +71,30 @@ func (a *API) postJoinAny(ctx context.Context, c *web.Call, in joinRequest) (the
 	return a.join(ctx, c, in, find)
 }
 
-// roomOrAlias reads which room the path names, by its ID or an alias.
-func roomOrAlias(c *web.Call) (func(*storage.Rx) (matrix.RoomID, error), error) {
+// roomOrAlias reads which room the path names, by its ID or an alias; find looks
+// for it.
+func roomOrAlias(c *web.Call) (find func(*storage.Rx) (storage.Room, error), err error) {
 	const name = "roomIdOrAlias"
 	if strings.HasPrefix(c.Vars[name], "#") {
 		alias, err := aliasVar(c, name)
-		return func(rx *storage.Rx) (matrix.RoomID, error) {
+		return func(rx *storage.Rx) (storage.Room, error) {
 			found, err := resolve(rx, alias)
-			return found.RoomID, err
+			if err != nil {
+				return storage.Room{}, err
+			}
+			return knownRoom(rx, found.RoomID)
 		}, err
 	}
 	id, err := matrix.ParseRoomID(c.Vars[name])
 	if err != nil {
-		return nil, matrix.Errorf(matrix.InvalidParam, "%s", err)
+		return nil, matrix.Errorf(matrix.InvalidParam, "the path names neither a room ID nor an alias: %v", err)
 	}
-	return func(*storage.Rx) (matrix.RoomID, error) { return id, nil }, nil
+	return func(rx *storage.Rx) (storage.Room, error) { return knownRoom(rx, id) }, nil
 }
 
-func (a *API) join(ctx context.Context, c *web.Call, in joinRequest, find func(*storage.Rx) (matrix.RoomID, error)) (out theRoom, err error) {
+func (a *API) join(ctx context.Context, c *web.Call, in joinRequest, find func(*storage.Rx) (storage.Room, error)) (out theRoom, err error) {
 	err = a.change(ctx, c, func(tx *storage.Tx) error {
-		id, err := find(tx.Rx)
-		if err != nil {
-			return err
-		}
-		to, err := knownRoom(tx.Rx, id)
+		to, err := find(tx.Rx)
 		if err != nil {
 			return err
 		}
@@ -128,11 +128,7 @@ func (a *API) postKnock(ctx context.Context, c *web.Call, in knockRequest) (out 
 		return out, err
 	}
 	err = a.change(ctx, c, func(tx *storage.Tx) error {
-		id, err := find(tx.Rx)
-		if err != nil {
-			return err
-		}
-		to, err := knownRoom(tx.Rx, id)
+		to, err := find(tx.Rx)
 		if err != nil {
 			return err
 		}

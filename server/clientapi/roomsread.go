@@ -83,7 +83,7 @@ func viewer(rx *storage.Rx, c *web.Call) *view.Viewer {
 // hidden turns [view.ErrHidden] into the answer for rooms.
 func hidden(err error) error {
 	if errors.Is(err, view.ErrHidden) {
-		return matrix.Errorf(matrix.Forbidden, "you are not in this room, and were not when it was so")
+		return matrix.Errorf(matrix.Forbidden, "you are not in this room, and it shows nothing to those who are not")
 	}
 	return err
 }
