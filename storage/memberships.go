@@ -118,12 +118,6 @@ func (rx *Rx) PastHeroes(room RoomNum, but matrix.UserID, limit int) ([]Membersh
 	return rx.memberships("past heroes", pastHeroes, int64(room), string(but), limit)
 }
 
-// MemberCounts counts the joined and the invited members of a room.
-func (rx *Rx) MemberCounts(room RoomNum) (joined, invited int64, err error) {
-	r, err := rx.RoomByNum(room)
-	return r.Joined, r.Invited, err
-}
-
 var forget = stmt(`UPDATE memberships SET forgotten = 1, pos = ? WHERE room = ? AND user_id = ?
 	AND membership IN ('leave', 'ban') AND forgotten = 0`)
 

@@ -34,7 +34,8 @@ func TestMemberships(t *testing.T) {
 	counts := func(joined, invited int64, servers ...matrix.ServerName) {
 		t.Helper()
 		r.read(func(rx *storage.Rx) error {
-			j, i, err := rx.MemberCounts(r.num)
+			room, err := rx.RoomByNum(r.num)
+			j, i := room.Joined, room.Invited
 			if j != joined || i != invited || err != nil {
 				t.Errorf("%d joined, %d invited, %v; want %d and %d", j, i, err, joined, invited)
 			}

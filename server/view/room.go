@@ -91,12 +91,12 @@ func (v *Viewer) State(r *Room, types ...string) ([]storage.Event, error) {
 	if r.current {
 		return v.rx.CurrentStateOf(r.Num, types...)
 	}
-	return v.StateIn(r.state, types...)
+	return v.stateIn(r.state, types...)
 }
 
-// StateIn lists the events of a snapshot, of these types, or of all if none are
+// stateIn lists the events of a snapshot, of these types, or of all if none are
 // named.
-func (v *Viewer) StateIn(s storage.StateNum, types ...string) ([]storage.Event, error) {
+func (v *Viewer) stateIn(s storage.StateNum, types ...string) ([]storage.Event, error) {
 	var nums []storage.EventNum
 	if len(types) == 0 {
 		var err error
@@ -144,7 +144,7 @@ func (v *Viewer) StateAfter(e storage.Event, types ...string) ([]storage.Event, 
 	} else if r != nil {
 		return v.State(r, types...)
 	}
-	state, err := v.StateIn(e.StateBefore, types...)
+	state, err := v.stateIn(e.StateBefore, types...)
 	key, isState := e.StateKey()
 	if err != nil || !isState || len(types) > 0 && !slices.Contains(types, e.Type()) {
 		return state, err
@@ -240,7 +240,7 @@ func (v *Viewer) StateAt(r *Room, at Token, types ...string) ([]storage.Event, e
 	if err != nil {
 		return nil, fmt.Errorf("state at a place: %w", err)
 	}
-	return v.StateIn(state, types...)
+	return v.stateIn(state, types...)
 }
 
 // lastBefore is the last event before a place; [ErrHidden] if there is none.
