@@ -113,10 +113,10 @@ func (s *Syncer) Sync(ctx context.Context, r Request) (Response, error) {
 }
 
 // trust decodes the token a response begins at and tells what of it may be
-// believed: all of it, or nothing. A token of another epoch, another device, another format, or from a
-// future that this file never had is answered as if there were none: a full
-// sync, and nothing is acknowledged. Streams in memory count only if this
-// process made the token.
+// believed: all of it, or nothing. A token of another epoch, another device,
+// another format, or from a future that this file never had is answered as if
+// there were none: a full sync, and nothing is acknowledged. Streams in memory
+// count only if this process made the token.
 func (s *Syncer) trust(r Request) (Token, error) {
 	if r.Since == "" {
 		return Token{}, nil
