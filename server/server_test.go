@@ -155,7 +155,7 @@ func TestShutdown(t *testing.T) {
 		status, out := r.do(t, "GET", "/_matrix/client/v3/sync?timeout=170000&since="+since, token, "")
 		polled <- fmt.Sprint(status, out["next_batch"])
 	}()
-	// A request whose body is still under way.
+	// A request whose body is still under way: the server has asked for it.
 	var d net.Dialer
 	conn, err := d.DialContext(t.Context(), "tcp", r.Addrs().Client[0])
 	if err != nil {
@@ -163,14 +163,20 @@ func TestShutdown(t *testing.T) {
 	}
 	defer func() { _ = conn.Close() }()
 	body := `{"display_name":"slow"}`
-	fmt.Fprintf(conn, "POST /_matrix/client/v3/user/@alice:test/filter HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n{", token, len(body))
+	fmt.Fprintf(conn, "POST /_matrix/client/v3/user/@alice:test/filter HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", token, len(body))
+	answers := bufio.NewReader(conn)
+	asked, err := http.ReadResponse(answers, nil)
+	if err != nil || asked.StatusCode != http.StatusContinue {
+		t.Fatalf("the body was not asked for: %v, %v", asked, err)
+	}
+	_ = asked.Body.Close()
 	waitFor(t, func() bool { return r.Store().Stats().Waiters == 1 })
 	r.cancel()
 	if got := <-polled; got != fmt.Sprint(200, since) {
 		t.Errorf("the long poll got %s, want 200 %s", got, since)
 	}
-	fmt.Fprint(conn, body[1:])
-	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	fmt.Fprint(conn, body)
+	res, err := http.ReadResponse(answers, nil)
 	if err != nil {
 		t.Fatalf("the running request: %v", err)
 	}

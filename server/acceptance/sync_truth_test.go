@@ -167,7 +167,7 @@ func (r *truth) expectWhole(u matrix.UserID, p int, wants wish) shown {
 			return r.window(shown{end: n}, p, n, u, wants)
 		}
 		floor := r.leaving(max(p, 0), u) + 1
-		return r.window(shown{kind: "join", limited: r.out(max(p, 0), u), whole: true, end: n}, floor, n, u, wants)
+		return r.window(shown{kind: "join", limited: p >= 0 || r.out(max(p, 0), u), whole: true, end: n}, floor, n, u, wants)
 	}
 	moved := p >= 0 && r.since(n, u) >= p
 	if !moved && !(p < 0 && wants.leave && !r.forgotten[u]) {

@@ -65,18 +65,19 @@ func (b *builder) spanOf(m storage.Membership) (span, error) {
 // joinedAnew is the span of a room that the user joined since the last
 // response. Unless it was only left in between, the whole state is told, and of
 // the timeline also what came before, as far as it may be seen and was not told:
-// nothing of what was before the user left the last time.
+// nothing of what was before the user left the last time. A room that is new to
+// the client counts as limited: clients expect to ask for its history.
 func (b *builder) joinedAnew(sp span) (span, error) {
 	e, err := b.memberAt(sp.m, b.since)
 	if errors.Is(err, storage.ErrNotFound) {
-		sp.after, sp.whole, sp.fresh = 0, true, true
+		sp.after, sp.whole, sp.fresh, sp.gap = 0, true, true, true
 		return sp, nil
 	}
 	if err != nil || e.Membership() == matrix.MembershipJoin {
 		return sp, err
 	}
-	sp.after, sp.gap, err = b.lastLeft(sp.m, e)
-	sp.whole, sp.fresh = true, true
+	sp.after, _, err = b.lastLeft(sp.m, e)
+	sp.whole, sp.fresh, sp.gap = true, true, true
 	return sp, err
 }
 
