@@ -33,23 +33,6 @@ func (rx *Rx) ServerJoined(room RoomNum, server matrix.ServerName) (bool, error)
 	return true, nil
 }
 
-var sharedRoom = stmt(`SELECT a.room FROM memberships a CROSS JOIN memberships b ON b.room = a.room AND b.user_id = ?2
-	WHERE a.user_id = ?1 AND a.membership = 'join' AND b.membership = 'join' LIMIT 1`)
-
-// ShareRoom tells whether two users are joined to the same room. It costs most
-// where they are not: a look-up for each room of the first.
-func (rx *Rx) ShareRoom(a, b matrix.UserID) (bool, error) {
-	var room int64
-	err := rx.row(sharedRoom, []any{string(a), string(b)}, &room)
-	if errors.Is(err, ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("shared room: %w", err)
-	}
-	return true, nil
-}
-
 var countServer = stmt(`INSERT INTO joined_servers (room, server, members) VALUES (?, ?, ?)
 	ON CONFLICT DO UPDATE SET members = members + excluded.members`)
 

@@ -225,14 +225,6 @@ func TestMemberLists(t *testing.T) {
 		if list := must[[]storage.Membership](t)(rx.MembershipsOf(carol)); len(list) != 1 || list[0].Membership != "leave" {
 			t.Errorf("carol's: %v", list)
 		}
-		for _, c := range []struct {
-			a, b   matrix.UserID
-			shared bool
-		}{{alice, bob, true}, {bob, alice, true}, {alice, carol, false}, {"@zoe:test.example", alice, false}} {
-			if got := must[bool](t)(rx.ShareRoom(c.a, c.b)); got != c.shared {
-				t.Errorf("%s and %s share a room: %v", c.a, c.b, got)
-			}
-		}
 		for server, joined := range map[matrix.ServerName]bool{"test.example": true, "remote.example": false} {
 			if got := must[bool](t)(rx.ServerJoined(r.num, server)); got != joined {
 				t.Errorf("%s is joined: %v", server, got)

@@ -57,32 +57,6 @@ func (r *Rx) SenderOfOwner(device int64) (num int64, err error) {
 	return num, nil
 }
 
-var senderIDs = stmt(`SELECT s.user_id FROM json_each(?) j JOIN senders s ON s.num = j.value ORDER BY j.key`)
-
-// SenderIDs returns the user IDs of senders, in the given order. All must exist.
-func (r *Rx) SenderIDs(nums []int64) ([]matrix.UserID, error) {
-	rows, err := r.query(senderIDs, numbers(nums))
-	if err != nil {
-		return nil, fmt.Errorf("sender IDs: %w", err)
-	}
-	defer rows.Close()
-	list := make([]matrix.UserID, 0, len(nums))
-	for rows.Next() {
-		var id matrix.UserID
-		if err := rows.Scan(&id); err != nil {
-			return nil, fmt.Errorf("sender IDs: %w", err)
-		}
-		list = append(list, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("sender IDs: %w", err)
-	}
-	if len(list) != len(nums) {
-		return nil, fmt.Errorf("sender IDs: %d of %d known", len(list), len(nums))
-	}
-	return list, nil
-}
-
 var insertReceived = stmt(`INSERT INTO received_edus (hash, at_clock, origin, bytes) VALUES (?, ?, ?, ?)
 	ON CONFLICT DO NOTHING`)
 
@@ -107,4 +81,30 @@ func (r *Rx) SenderNum(user matrix.UserID) (num int64, err error) {
 		return 0, fmt.Errorf("sender: %w", err)
 	}
 	return num, nil
+}
+
+var sendersMet = stmt(`SELECT j.value FROM json_each(?3) j CROSS JOIN senders s ON s.num = j.value
+	WHERE EXISTS (
+		SELECT 1 FROM memberships a CROSS JOIN memberships b ON b.room = a.room
+		WHERE a.user_id = s.user_id AND a.membership = 'join' AND b.membership = 'join'
+		AND b.user_id = (SELECT '@' || u.localpart || ':' || ?1 FROM devices d JOIN users u ON u.num = d.user_num WHERE d.num = ?2)
+	)`)
+
+// SendersMet finds which of some senders are joined to a room together with
+// the user whom a device belongs to.
+func (r *Rx) SendersMet(device int64, nums []int64) ([]int64, error) {
+	rows, err := r.query(sendersMet, string(r.ServerName()), device, numbers(nums))
+	if err != nil {
+		return nil, fmt.Errorf("senders met: %w", err)
+	}
+	defer rows.Close()
+	var met []int64
+	for rows.Next() {
+		var num int64
+		if err := rows.Scan(&num); err != nil {
+			return nil, fmt.Errorf("senders met: %w", err)
+		}
+		met = append(met, num)
+	}
+	return met, rows.Err()
 }

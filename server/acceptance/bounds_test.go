@@ -12,6 +12,7 @@ import (
 // testBoundedInbox is T12: count and bytes are bounded, a flood evicts itself,
 // whoever is quiet keeps everything, and what was evicted is counted.
 func testBoundedInbox(t *testing.T) {
+	t.Run("strangers", testStrangersGoFirst)
 	t.Run("count", func(t *testing.T) {
 		t.Parallel()
 		hs := testserver.New(t, testserver.Config(func(c *config.Config) { c.ToDevice.MaxMessagesPerDevice = 100 }))
@@ -36,6 +37,43 @@ func testBoundedInbox(t *testing.T) {
 		}
 		wantFloodEvicted(t, hs, bob, 10, 27, 60)
 	})
+}
+
+// testStrangersGoFirst is the part of T12 about rooms: who shares none with the
+// owner makes room before those who do, and only then.
+func testStrangersGoFirst(t *testing.T) {
+	for _, shared := range []bool{true, false} {
+		t.Run(fmt.Sprintf("shared=%v", shared), func(t *testing.T) {
+			t.Parallel()
+			hs := testserver.New(t, testserver.Config(func(c *config.Config) { c.ToDevice.MaxMessagesPerDevice = 100 }))
+			bob, friend, stranger := hs.Register("bob"), hs.Register("friend"), hs.Register("stranger")
+			room := friend.CreateRoom(`{"preset":"public_chat"}`)
+			other := stranger.CreateRoom(`{"preset":"public_chat"}`)
+			friend.Join(other)
+			bob.Join(other)
+			bob.Leave(other) // who has left shares it no more
+			if shared {
+				bob.Join(room)
+			}
+			for i := range 10 {
+				stranger.SendToDevice("m.strange", bob, number(i))
+			}
+			for i := range 120 {
+				friend.SendToDevice("m.friendly", bob, number(i))
+			}
+			count := map[string]int{}
+			for _, e := range bob.Drain() {
+				count[e.Type]++
+			}
+			want := 10
+			if shared {
+				want = 0
+			}
+			if count["m.strange"] != want || count["m.friendly"] < 80 {
+				t.Errorf("got %v, want %d of the stranger", count, want)
+			}
+		})
+	}
 }
 
 // wantFloodEvicted drains the victim's inbox: all quiet messages, the newest of

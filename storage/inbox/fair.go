@@ -22,8 +22,10 @@ import (
 // limit, and so do the 64 longest known users of each group. Later
 // acquaintances lose before these do, and of equals the latest.
 //
-// Strangers go before all others. The owner's own devices go after all others,
-// as long as they hold at most half of the limit.
+// Strangers, who share no room with the owner, go before all others: of them
+// too first those that are over, then the later acquaintances. If nobody is met
+// in any room, nobody is a stranger. The owner's own devices go after all
+// others, as long as they hold at most half of the limit.
 const (
 	seniors     = 64
 	seniorShare = 0.1 // of the whole for the first, 1/n of that for the nth; the sum of 64 is 0.474
@@ -37,7 +39,7 @@ type ranking struct {
 	in      incoming           // who sends the message that needs room
 	size    int64              // its bytes
 	own     int64              // the owner as a sender; 0: has never sent
-	strange map[int64]bool     // senders; nil: none
+	strange map[int64]bool     // senders who share no room with the owner; nil: none
 	gone    []bool             // per row: chosen
 }
 
@@ -85,7 +87,11 @@ func (r *ranking) choose(limit int64, measure func(*storage.InboxRow) int64, ext
 		d.run(max(low, d.total-(own.weight-half)), mine, everyone)
 	}
 	share(groups, float64(limit-min(own.weight, half)))
-	d.run(low, groups, func(u *party) bool { return r.strange[u.num] })
+	if r.strange != nil {
+		d.run(low, groups, func(u *party) bool { return r.strange[u.num] && u.over })
+		d.run(low, groups, func(u *party) bool { return r.strange[u.num] && u.junior })
+		d.run(low, groups, func(u *party) bool { return r.strange[u.num] })
+	}
 	d.run(low, groups, func(u *party) bool { return u.over })
 	// From here on nobody is over who has anything left: the shares of the
 	// longest known make more than a whole with the equal ones.

@@ -22,11 +22,6 @@ type Options struct {
 	SyncBatch   int           // messages of one response; default 100
 	BatchBytes  int           // bytes of one response; default 1 MiB
 	MirrorBytes int64         // memory of the mirror; default 16 MiB
-
-	// Strangers tells, for each of some senders, whether they share nothing
-	// with the owner of a device. Strangers make room first. Nil: nobody is one.
-	// It is asked only when room must be made.
-	Strangers func(rx *storage.Rx, device int64, senders []matrix.UserID) ([]bool, error)
 }
 
 func (o Options) withDefaults() Options {

@@ -59,7 +59,7 @@ func (b *Inbox) makeRoomFor(tx *storage.Tx, device int64, in incoming, size int6
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return err
 	}
-	strange, err := b.strangers(tx, device, rows)
+	strange, err := b.strangers(tx, device, own, rows)
 	if err != nil {
 		return err
 	}
@@ -109,29 +109,23 @@ func (b *Inbox) deleteUpTo(tx *storage.Tx, device, upTo int64) (storage.InboxTot
 	return totals, nil
 }
 
-// strangers asks who shares nothing with the device's owner; nil: nobody.
-func (b *Inbox) strangers(tx *storage.Tx, device int64, rows []storage.InboxRow) (map[int64]bool, error) {
-	if b.opt.Strangers == nil {
-		return nil, nil
-	}
-	seen := map[int64]bool{}
+// strangers finds the senders who share no room with the device's owner; nil:
+// nobody is one, or everybody.
+func (b *Inbox) strangers(tx *storage.Tx, device, own int64, rows []storage.InboxRow) (map[int64]bool, error) {
+	strange := map[int64]bool{}
 	var nums []int64
 	for i := range rows {
-		if !seen[rows[i].Sender] {
-			seen[rows[i].Sender] = true
-			nums = append(nums, rows[i].Sender)
+		if num := rows[i].Sender; num != own && !strange[num] {
+			strange[num] = true
+			nums = append(nums, num)
 		}
 	}
-	ids, err := tx.SenderIDs(nums)
-	if err != nil {
+	known, err := tx.SendersMet(device, nums)
+	if err != nil || len(known) == 0 {
 		return nil, err
 	}
-	answers, err := b.opt.Strangers(tx.Rx, device, ids)
-	if err != nil {
-		return nil, err
+	for _, num := range known {
+		delete(strange, num)
 	}
-	for i, num := range nums {
-		seen[num] = answers[i]
-	}
-	return seen, nil
+	return strange, nil
 }
