@@ -32,7 +32,10 @@ import (
 	"hearth/storage/matrix"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// net/http keeps a connection that it has refused for half a second.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
 
 // testConfig is a server on a free port with open registration.
 func testConfig(t *testing.T) config.Config {

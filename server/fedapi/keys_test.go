@@ -24,7 +24,10 @@ import (
 	"hearth/storage/storagetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// net/http keeps a connection that it has refused for half a second.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
 
 // world is the servers that answer for their keys, all with one key.
 type world struct {

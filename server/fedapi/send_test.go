@@ -235,7 +235,7 @@ func TestBadTransactions(t *testing.T) {
 		"compressed":    {zipped.String(), 400, matrix.NotJSON},
 		"not UTF-8":     {transaction(direct("1", "{\"\xff\":1}")), 400, matrix.NotJSON},
 		"duplicate key": {transaction(direct("1", `{"a":1,"a":2}`)), 400, matrix.BadJSON},
-		"deep":          {transaction(direct("1", `{"a":`+strings.Repeat("[", 100)+strings.Repeat("]", 100)+`}`)), 400, matrix.BadJSON},
+		"deep":          {transaction(direct("1", `{"a":`+strings.Repeat("[", 120)+strings.Repeat("]", 120)+`}`)), 400, matrix.BadJSON},
 		"deepest":       {strings.Repeat(`{"a":`, 100_000), 400, matrix.NotJSON},
 		"101 EDUs":      {transaction(strings.Repeat(good+",", 100) + good), 400, matrix.BadJSON},
 		"many values":   {transaction(strings.Repeat("0,", 1<<20) + "0"), 400, matrix.BadJSON},

@@ -24,7 +24,10 @@ import (
 	"hearth/server/web"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// net/http keeps a connection that it has refused for half a second.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
 
 func TestTokens(t *testing.T) {
 	t.Parallel()
