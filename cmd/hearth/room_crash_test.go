@@ -161,9 +161,13 @@ func (c *roomCrash) wantSound(when string) {
 
 // count looks at what root was told since it was counted the last time.
 func (c *roomCrash) count() {
+	marks := map[matrix.EventID]string{}
+	for mark, id := range c.acked {
+		marks[id] = mark
+	}
 	for id, r := range c.root.Rooms {
 		for _, e := range r.Events[c.checked[id]:] {
-			c.countEvent(id, e)
+			c.countEvent(id, e, marks)
 		}
 		c.checked[id] = len(r.Events)
 	}
@@ -192,8 +196,11 @@ func (c *roomCrash) count() {
 	}
 }
 
-func (c *roomCrash) countEvent(room matrix.RoomID, e testserver.RoomEvent) {
+func (c *roomCrash) countEvent(room matrix.RoomID, e testserver.RoomEvent, marks map[matrix.EventID]string) {
 	mark := text(e.Content, "mark")
+	if mark == "" {
+		mark = marks[e.ID] // redacted before root was told of it
+	}
 	if mark == "" {
 		return
 	}
