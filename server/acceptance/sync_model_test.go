@@ -22,7 +22,7 @@ func TestSyncModel(t *testing.T) {
 	t.Parallel()
 	hs := testserver.New(t)
 	const groups = 4
-	n := storagetest.Scale(500) / groups
+	n := storagetest.ScaleRandom(500) / groups
 	var pause sync.RWMutex // held for reading by whoever talks to the server
 	var wg sync.WaitGroup
 	for g := range groups {

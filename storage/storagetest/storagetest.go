@@ -108,6 +108,16 @@ func Scale(n int) int {
 	return n
 }
 
+// ScaleRandom is [Scale] for rounds of random operations that each prove
+// something alone: under the race detector, which looks for something else, a
+// tenth of them.
+func ScaleRandom(n int) int {
+	if raced {
+		n = max(1, n/10)
+	}
+	return Scale(n)
+}
+
 func closed(s *storage.Store) bool {
 	err := s.Read(context.Background(), "is it open", func(*storage.Rx) error { return nil })
 	return errors.Is(err, storage.ErrClosed)
