@@ -20,6 +20,9 @@ import (
 // user, and what it gives them is found. Client-Server API, "Room History
 // Visibility", "Stripped state" and "Leaving rooms".
 func TestVisibilityTable(t *testing.T) {
+	if storagetest.Raced {
+		t.Skip("asks one thing after the other, for minutes: nothing for the race detector")
+	}
 	t.Parallel()
 	tab := newVisibilityTable(t)
 	for phase := range phases {

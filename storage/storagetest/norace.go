@@ -2,5 +2,5 @@
 
 package storagetest
 
-// raced tells that the race detector is on.
-const raced = false
+// Raced tells that the race detector is on.
+const Raced = false

@@ -2,6 +2,6 @@
 
 package storagetest
 
-// raced tells that the race detector is on, which makes everything about ten
+// Raced tells that the race detector is on, which makes everything about ten
 // times slower.
-const raced = true
+const Raced = true

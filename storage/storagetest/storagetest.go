@@ -112,7 +112,7 @@ func Scale(n int) int {
 // something alone: under the race detector, which looks for something else, a
 // tenth of them.
 func ScaleRandom(n int) int {
-	if raced {
+	if Raced {
 		n = max(1, n/10)
 	}
 	return Scale(n)
