@@ -78,19 +78,6 @@ func (rx *Rx) RoomsIn(user matrix.UserID, membership string) ([]matrix.RoomID, e
 	return list, nil
 }
 
-var membershipsMoved = stmt(`SELECT max((SELECT pos FROM room_purges WHERE id = 1),
-	ifnull((SELECT pos FROM memberships WHERE user_id = ? AND local = 1 ORDER BY pos DESC LIMIT 1), 0))`)
-
-// MembershipsPos is the position at which the memberships of a user of this
-// server last changed, forgetting and the purge of any room included. What was
-// read of them before stays true while it stands.
-func (rx *Rx) MembershipsPos(user matrix.UserID) (pos int64, err error) {
-	if err := rx.row(membershipsMoved, []any{string(user)}, &pos); err != nil {
-		return 0, fmt.Errorf("memberships position: %w", err)
-	}
-	return pos, nil
-}
-
 var membersIn = stmt(membershipColumns + `WHERE m.room = ? AND m.membership = ? AND m.user_id > ? ORDER BY m.user_id LIMIT ?`)
 
 // Members lists those who have this membership of a room, by user ID, behind

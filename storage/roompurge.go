@@ -7,10 +7,7 @@ import (
 	"hearth/storage/matrix"
 )
 
-var (
-	markPurged = stmt(`UPDATE rooms SET purging = 1, public = 0 WHERE num = ?`)
-	notePurge  = stmt(`UPDATE room_purges SET pos = ?`)
-)
+var markPurged = stmt(`UPDATE rooms SET purging = 1, public = 0 WHERE num = ?`)
 
 // PurgeRoom lets go of a room with all it holds. From this unit on nobody
 // finds it; the sweeper deletes its rows a few at a time. Until they are gone a
@@ -19,9 +16,6 @@ func (tx *Tx) PurgeRoom(room RoomNum) error {
 	r, err := tx.RoomByNum(room)
 	if err == nil {
 		_, err = tx.exec(markPurged, int64(room))
-	}
-	if err == nil {
-		_, err = tx.exec(notePurge, tx.NextPos())
 	}
 	if err != nil {
 		return fmt.Errorf("purge room: %w", err)

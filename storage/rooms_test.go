@@ -104,8 +104,8 @@ func TestUntoldEvents(t *testing.T) {
 		if events, limited, err := rx.RoomNews(r.num, last.Pos, rx.Pos(), 10); len(events) != 0 || limited || err != nil {
 			t.Errorf("news: %d events, %v, %v", len(events), limited, err)
 		}
-		if e := must[storage.Event](t)(rx.EventByTime(r.num, 1<<50, false)); e.Num != last.Num {
-			t.Errorf("latest by time is %s", e.Content())
+		if e := must[[]storage.Event](t)(rx.EventsByTime(r.num, 1<<50, 0, false, 1)); len(e) != 1 || e[0].Num != last.Num {
+			t.Errorf("latest by time is %v", e)
 		}
 		if told, err := rx.HasToldChild(last.Num); told || err != nil {
 			t.Errorf("told child of the last: %v, %v", told, err)

@@ -82,20 +82,3 @@ func (rx *Rx) RoomNews(room RoomNum, after, upto int64, limit int) (events []Eve
 	slices.Reverse(events)
 	return events, limited, nil
 }
-
-var (
-	eventFrom = stmt(`SELECT ` + eventColumns + ` FROM events e` + eventSender + `WHERE e.room = ? AND e.pos <> 0
-		AND e.ts >= ? ORDER BY e.ts, e.num LIMIT 1`)
-	eventUpTo = stmt(`SELECT ` + eventColumns + ` FROM events e` + eventSender + `WHERE e.room = ? AND e.pos <> 0
-		AND e.ts <= ? ORDER BY e.ts DESC, e.num DESC LIMIT 1`)
-)
-
-// EventByTime finds the told event that is nearest to a time, in milliseconds
-// by the clocks of the events' servers: at or after it, or at or before it.
-func (rx *Rx) EventByTime(room RoomNum, ts int64, forward bool) (Event, error) {
-	s := eventUpTo
-	if forward {
-		s = eventFrom
-	}
-	return rx.oneEvent("event by time", s, int64(room), ts)
-}

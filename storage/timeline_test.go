@@ -2,6 +2,7 @@ package storage_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -223,12 +224,17 @@ func TestEventByTime(t *testing.T) {
 			{a.OriginServerTS(), true, a.Num}, {a.OriginServerTS(), false, a.Num}, {a.OriginServerTS() + 1, true, b.Num},
 			{a.OriginServerTS() - 1, false, c.Num}, {c.OriginServerTS() - 1, true, c.Num}, {1 << 52, false, b.Num},
 		} {
-			if got := must[storage.Event](t)(rx.EventByTime(r.num, q.ts, q.forward)); got.Num != q.want {
-				t.Errorf("event at %d (forward %v): %d, want %d", q.ts, q.forward, got.Num, q.want)
+			beside := storage.EventNum(0)
+			if !q.forward {
+				beside = math.MaxInt64
+			}
+			got := must[[]storage.Event](t)(rx.EventsByTime(r.num, q.ts, beside, q.forward, 1))
+			if len(got) != 1 || got[0].Num != q.want {
+				t.Errorf("event at %d (forward %v): %v, want %d", q.ts, q.forward, got, q.want)
 			}
 		}
-		if e, err := rx.EventByTime(r.num, 1<<52, true); err == nil {
-			t.Errorf("after the last: %v", e)
+		if after := must[[]storage.Event](t)(rx.EventsByTime(r.num, 1<<52, 0, true, 1)); len(after) != 0 {
+			t.Errorf("after the last: %v", after)
 		}
 		return nil
 	})

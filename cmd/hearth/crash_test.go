@@ -28,9 +28,6 @@ import (
 // never know. Where the kill lands is left to chance, so that every boundary
 // is hit: before COMMIT, between COMMIT and answer, in a checkpoint, at start.
 func TestCrash(t *testing.T) {
-	if testing.Short() {
-		t.Skip("kills a real process many times")
-	}
 	p := newVictim(t)
 	p.start()
 	c := newCrash(t, p)

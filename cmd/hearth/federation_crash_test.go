@@ -60,9 +60,6 @@ func TestFederationCrashInCommit(t *testing.T) {
 }
 
 func crashRounds(t *testing.T, moments []crashMoment, rounds int) {
-	if testing.Short() {
-		t.Skip("kills real processes many times")
-	}
 	c := newFederatedCrash(t, moments[0].hold != "")
 	rounds = storagetest.Scale(rounds)
 	for n := range rounds {

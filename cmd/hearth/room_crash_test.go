@@ -26,9 +26,6 @@ import (
 //   - each device, which keeps what it was told, has each event once and in
 //     order, and the state and the memberships that the server has
 func TestRoomCrash(t *testing.T) {
-	if testing.Short() {
-		t.Skip("kills a real process many times")
-	}
 	p := newVictim(t)
 	p.start()
 	c := newRoomCrash(t, p)

@@ -429,11 +429,9 @@ func (s *sending) settled() (calls int) {
 	return calls
 }
 
-// A server that takes nothing, and is heard of all the time, is not tried all
-// the time. Once it has taken something, it is tried when it is heard of.
-func TestRefusesAndSends(t *testing.T) {
-	t.Parallel()
-	s := newSending(t, Options{}, "alice")
+// outage has all servers answer 502 for as long as its result is true, which
+// peers.set guards.
+func (s *sending) outage() *bool {
 	down := true
 	s.peers.answer = func(context.Context, matrix.ServerName, []string) error {
 		s.peers.mu.Lock()
@@ -443,6 +441,15 @@ func TestRefusesAndSends(t *testing.T) {
 		}
 		return nil
 	}
+	return &down
+}
+
+// A server that takes nothing, and is heard of all the time, is not tried all
+// the time. Once it has taken something, it is tried when it is heard of.
+func TestRefusesAndSends(t *testing.T) {
+	t.Parallel()
+	s := newSending(t, Options{}, "alice")
+	down := s.outage()
 	wake := func() int {
 		t.Helper()
 		before := s.settled()
@@ -458,10 +465,10 @@ func TestRefusesAndSends(t *testing.T) {
 	if n := s.settled(); n < 12 || n > 90 {
 		t.Errorf("%d attempts in an hour", n)
 	}
-	s.peers.set(func() { down = false })
+	s.peers.set(func() { *down = false })
 	s.pass(lastGap)
 	s.arrived(there, want)
-	s.peers.set(func() { down = true })
+	s.peers.set(func() { *down = true })
 	s.pushNumbers(there, 1, 2)
 	for range 2 {
 		if n := wake(); n != 1 {
@@ -522,19 +529,11 @@ func TestRefusesEverything(t *testing.T) {
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	s := newSending(t, Options{}, "alice")
-	down := true
-	s.peers.answer = func(context.Context, matrix.ServerName, []string) error {
-		s.peers.mu.Lock()
-		defer s.peers.mu.Unlock()
-		if down {
-			return &remote.Error{Status: 502}
-		}
-		return nil
-	}
+	down := s.outage()
 	want := s.pushNumbers(there, 0, 3)
 	s.failures(1)
 	s.settled()
-	s.peers.set(func() { down = false })
+	s.peers.set(func() { *down = false })
 	s.pass(-2 * 365 * 24 * time.Hour)
 	s.arrived(there, want)
 }

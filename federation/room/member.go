@@ -19,7 +19,8 @@ type Act struct {
 
 // Join lets the sender join. To a restricted room it finds who vouches for it.
 // Who is in the room already, joins again without an event; profiles change by
-// [Rooms.Send]. Its error is M_FORBIDDEN; see [Rooms.Authoriser].
+// [Rooms.Send]. Its error is M_FORBIDDEN, of a
+// restricted room that another server may let the user into with [ErrOtherServer].
 func (r *Rooms) Join(tx *storage.Tx, room storage.Room, a Act) error {
 	a.Target = a.Sender
 	if r.current(tx.Rx, room.Num).membership(a.Sender) == matrix.MembershipJoin {

@@ -33,19 +33,10 @@ func restricted(v *matrix.Version, state *view, user matrix.UserID) bool {
 	return true
 }
 
-// Authoriser chooses the local user who vouches for a user's join to a
-// restricted room, for join_authorised_via_users_server. It is empty where the
-// join needs none. M_FORBIDDEN says that the user fulfils no condition, or,
-// with [ErrOtherServer] behind it, that nobody here can vouch. Server-Server
-// API, "Restricted rooms".
-func (r *Rooms) Authoriser(rx *storage.Rx, room storage.Room, user matrix.UserID) (matrix.UserID, error) {
-	state := r.current(rx, room.Num)
-	if !restricted(room.Version, state, user) {
-		return "", state.err
-	}
-	return authoriser(rx, room, state, user)
-}
-
+// authoriser chooses the local user who vouches for a user's join to a
+// restricted room, for join_authorised_via_users_server. M_FORBIDDEN says that
+// the user fulfils no condition, or, with [ErrOtherServer] behind it, that
+// nobody here can vouch. Server-Server API, "Restricted rooms".
 func authoriser(rx *storage.Rx, room storage.Room, state *view, user matrix.UserID) (matrix.UserID, error) {
 	ok, err := admitted(rx, state.Event(matrix.TypeJoinRules, "").JoinRules(), user)
 	if err != nil {

@@ -227,7 +227,9 @@ func BenchmarkCommitToSync(b *testing.B) {
 		if err := w.ask("GET", "/_matrix/client/v3/sync?timeout=60000&since="+since, bob.Token, ""); err != nil {
 			b.Fatal(err)
 		}
-		time.Sleep(time.Millisecond) // for the poll to wait, mostly
+		for hs.Store().Stats().Waiters <= 1000 { // until the poll listens as well
+			runtime.Gosched()
+		}
 		first := make(chan time.Time, 1)
 		go func() { _, _ = w.r.Peek(1); first <- time.Now() }()
 		committed := send(b, hs, alice.UserID, bob)

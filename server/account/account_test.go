@@ -497,7 +497,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 					t.Fatalf("given back while hashes go on: %d times", n)
 				}
 			}
-			time.Sleep(time.Hour)
+			time.Sleep(time.Hour) // the bubble's clock too
 			if n := released.Load(); n != round {
 				t.Errorf("round %d: given back %d times", round, n)
 			}

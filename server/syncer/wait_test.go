@@ -168,7 +168,7 @@ func TestHiddenNews(t *testing.T) {
 				}
 				return nil
 			})
-			time.Sleep(time.Second / 10)
+			time.Sleep(time.Second / 10) // the bubble's clock
 			synctest.Wait()
 		}
 		if got := w.reads() - reads; got != n { // whatever is in them

@@ -124,12 +124,7 @@ func (w *writer) event(e storage.Event, outer bool) error {
 	if err := w.text(`,"type":`, e.Type()); err != nil {
 		return err
 	}
-	w.raw(`,"unsigned":`)
-	if err := w.unsigned(e, outer); err != nil {
-		return err
-	}
-	w.raw(`}`)
-	return nil
+	return w.end(e, outer)
 }
 
 // content writes the content. That of a redaction names what it redacts in every
@@ -170,6 +165,11 @@ func (w *writer) federation(e storage.Event, outer bool) error {
 			return err
 		}
 	}
+	return w.end(e, outer)
+}
+
+// end closes the event with what is unsigned.
+func (w *writer) end(e storage.Event, outer bool) error {
 	w.raw(`,"unsigned":`)
 	if err := w.unsigned(e, outer); err != nil {
 		return err

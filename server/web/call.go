@@ -72,7 +72,7 @@ type NoBody struct{}
 type Stream func(w http.ResponseWriter, r *http.Request, c *Call) error
 
 // Handler is an endpoint as the kernel runs it. [Authed], [Public],
-// [AuthedStream], [PublicStream] and [Federation] make one.
+// [PublicStream] and [Federation] make one.
 type Handler struct {
 	authed bool
 	serve  func(k *Kernel, w *response, r *http.Request, c *Call) error
@@ -98,9 +98,6 @@ func Authed[In, Out any](fn func(context.Context, *Call, In) (Out, error)) Handl
 func Public[In, Out any](fn func(context.Context, *Call, In) (Out, error)) Handler {
 	return Handler{serve: typed(fn)}
 }
-
-// AuthedStream makes a streaming endpoint that needs an access token.
-func AuthedStream(fn Stream) Handler { return Handler{authed: true, serve: stream(fn)} }
 
 // PublicStream makes a streaming endpoint that anyone may call.
 func PublicStream(fn Stream) Handler { return Handler{serve: stream(fn)} }

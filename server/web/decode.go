@@ -127,10 +127,11 @@ func decodeWithin(body []byte, optional bool, depth int, in any) error {
 		}
 		return matrix.Errorf(matrix.NotJSON, "The request has no body")
 	}
-	if tooDeep(body, depth) {
+	tooDeep, hugeNumber := scan(body, depth)
+	if tooDeep {
 		return matrix.Errorf(matrix.BadJSON, "The request body nests deeper than %d", depth)
 	}
-	if hugeNumber(body) {
+	if hugeNumber {
 		return matrix.Errorf(matrix.BadJSON, "The request body has a number out of range")
 	}
 	err := json.Unmarshal(body, in)
@@ -187,10 +188,13 @@ func validate(in any) error {
 	return matrix.Errorf(matrix.BadJSON, "%s", err.Error())
 }
 
-// tooDeep tells whether objects and arrays nest deeper than max. It looks only
-// at brackets outside of strings, so it is right for valid JSON and harmless
-// for the rest.
-func tooDeep(b []byte, max int) bool {
+// scan tells whether objects and arrays nest deeper than max, and whether a
+// number is beyond the range of a float64. What is stored as received would
+// then have no canonical form, so that its EDU could never be signed, and there
+// are client parsers that fail on it: at every sync, for what they cannot read
+// they never acknowledge. It looks only outside of strings, so it is right for
+// valid JSON and harmless for the rest.
+func scan(b []byte, max int) (tooDeep, hugeNumber bool) {
 	depth, inString := 0, false
 	for i := 0; i < len(b); i++ {
 		switch c := b[i]; {
@@ -201,38 +205,17 @@ func tooDeep(b []byte, max int) bool {
 		case inString:
 		case c == '{', c == '[':
 			if depth++; depth > max {
-				return true
+				return true, false
 			}
 		case c == '}', c == ']':
 			depth--
-		}
-	}
-	return false
-}
-
-// hugeNumber tells whether a number is beyond the range of a float64. What is
-// stored as received would have no canonical form, so that its EDU could never
-// be signed, and there are client parsers that fail on it: at every sync, for
-// what they cannot read they never acknowledge. Like tooDeep it is right for
-// valid JSON and harmless for the rest.
-func hugeNumber(b []byte) bool {
-	inString := false
-	for i := 0; i < len(b); i++ {
-		switch c := b[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case inString:
 		case '0' <= c && c <= '9':
 			n := numberLen(b[i:])
-			if outOfRange(b[i : i+n]) {
-				return true
-			}
+			hugeNumber = hugeNumber || outOfRange(b[i:i+n])
 			i += n - 1
 		}
 	}
-	return false
+	return false, hugeNumber
 }
 
 // numberLen is how many bytes of b belong to the number it begins with.

@@ -16,15 +16,6 @@ CREATE INDEX rooms_latest ON rooms (latest_pos);
 CREATE INDEX rooms_public ON rooms (joined, num) WHERE public = 1;
 CREATE INDEX rooms_purging ON rooms (num) WHERE purging = 1;
 
--- room_purges: when a room was last purged, after which nobody may rely on
--- what was read of memberships before.
--- Owner: rooms. Bound: one row.
-CREATE TABLE room_purges (
-  id  INTEGER PRIMARY KEY CHECK (id = 1),
-  pos INTEGER NOT NULL
-) STRICT;
-INSERT INTO room_purges (id, pos) VALUES (1, 0);
-
 -- events: events of rooms as they were hashed. The header stands before the
 -- JSON, so that it is read without it.
 -- Owner: rooms. Bound: what users send is limited; goes with its room. Sweeper: rooms, content of redacted events after 7 days.
