@@ -62,14 +62,21 @@ type VFS struct {
 	tape      []record
 }
 
-// serial numbers the registered file systems of the process.
-var serial atomic.Int64
+var (
+	// serial numbers the registered file systems of the process.
+	serial atomic.Int64
+	// registering is held while one is registered: SQLite links it into the
+	// system's sqlite3_vfs, which the next one copies.
+	registering sync.Mutex
+)
 
 // New registers a file system over the system's. Its Name goes into
 // storage.Options.VFS.
 func New() (*VFS, error) {
 	tls := libc.NewTLS()
 	defer tls.Close()
+	registering.Lock()
+	defer registering.Unlock()
 	v := &VFS{name: fmt.Sprintf("fault%d", serial.Add(1))}
 	if v.base = sqlite3.Xsqlite3_vfs_find(tls, 0); v.base == 0 {
 		return nil, fmt.Errorf("faultvfs: no default file system")

@@ -3,6 +3,7 @@ package faultvfs
 import (
 	"database/sql"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	_ "modernc.org/sqlite" // the driver
@@ -44,4 +45,21 @@ func TestImageHoldsWhatWasSynced(t *testing.T) {
 	if n != 1 {
 		t.Fatalf("the image has %d rows, want 1", n)
 	}
+}
+
+// TestNewAtOnce registers file systems side by side, as parallel tests do; the
+// race detector judges.
+func TestNewAtOnce(t *testing.T) {
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			v, err := New()
+			if err != nil {
+				t.Error(err)
+			} else if Named(v.Name()) != v {
+				t.Errorf("%s is not found by its name", v.Name())
+			}
+		})
+	}
+	wg.Wait()
 }
