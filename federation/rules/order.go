@@ -58,23 +58,23 @@ func isPowerEvent(ev *matrix.Event) bool {
 	return false
 }
 
-// ranked is an event with what orders it.
+// ranked is an event with what orders it, but for its ID: that is looked up
+// where all else is equal, so that what is sorted stays small.
 type ranked struct {
-	n     int32
 	power int64 // of its sender; or the mainline position: in both the greatest comes first
 	ts    int64
-	id    matrix.EventID
+	n     int32
 }
 
 // compare orders by power, greatest first, then time, then ID.
-func (a ranked) compare(b ranked) int {
+func (g *graph) compare(a, b ranked) int {
 	if c := cmp.Compare(b.power, a.power); c != 0 {
 		return c
 	}
 	if c := cmp.Compare(a.ts, b.ts); c != 0 {
 		return c
 	}
-	return strings.Compare(string(a.id), string(b.id))
+	return strings.Compare(string(g.nodes[a.n].id), string(g.nodes[b.n].id))
 }
 
 // powerOrder is the reverse topological power ordering of X, by Kahn's
@@ -95,7 +95,7 @@ func (r *resolver) powerOrder(p *powerSet) []int32 {
 			}
 		}
 	}
-	ready := queue[ranked]{less: func(a, b ranked) bool { return a.compare(b) < 0 }}
+	ready := queue[ranked]{less: func(a, b ranked) bool { return r.g.compare(a, b) < 0 }}
 	var through []int32 // places of events that are placed and whose citers are to be told
 	reach := func(i int32) {
 		n := p.around[i]
@@ -103,8 +103,7 @@ func (r *resolver) powerOrder(p *powerSet) []int32 {
 			through = append(through, i)
 			return
 		}
-		node := &r.g.nodes[n]
-		ready.push(ranked{n, r.senderPower(n), node.ts, node.id})
+		ready.push(ranked{r.senderPower(n), r.g.nodes[n].ts, n})
 	}
 	for i := range waits {
 		if waits[i] == 0 {
@@ -162,11 +161,10 @@ func (r *resolver) mainlineOrder(list []int32) error {
 		if err != nil {
 			return err
 		}
-		ev := r.g.nodes[n].ev
 		// The greatest position comes first, as the greatest power does.
-		keys[i] = ranked{n, position, ev.OriginServerTS(), ev.ID()}
+		keys[i] = ranked{position, r.g.nodes[n].ts, n}
 	}
-	slices.SortFunc(keys, ranked.compare)
+	slices.SortFunc(keys, r.g.compare)
 	for i := range keys {
 		list[i] = keys[i].n
 	}
