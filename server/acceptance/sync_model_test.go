@@ -192,9 +192,11 @@ func (p *play) step() bool {
 	r, u := pick(p, p.order...), pick(p, p.users...)
 	body := "{}"
 	switch act := pick(p, "say", "say", "say", "join", "join", "leave", "invite", "kick", "ban", "unban", "knock", "forget",
-		"name", "state", "profile", "history", "data", "room data", "create", "redact"); act {
+		"name", "state", "profile", "history", "data", "room data", "create", "redact", "go on", "go on", "go on", "go on"); act {
 	case "say":
 		return p.try(u, http.MethodPut, testserver.RoomPath(r.id, "send", "m.room.message", u.NextTxn()), fmt.Sprintf(`{"body":"%d"}`, p.n))
+	case "go on":
+		return p.goOn(r, u)
 	case "invite", "kick", "ban", "unban":
 		by := p.root
 		if act == "invite" {
@@ -240,5 +242,18 @@ func (p *play) step() bool {
 		return p.try(pick(p, u, p.root), http.MethodPut, testserver.RoomPath(r.id, "redact", string(e.ID), u.NextTxn()), body)
 	default: // join and leave
 		return p.try(u, http.MethodPost, testserver.RoomPath(r.id, strings.TrimSpace(act)), body)
+	}
+}
+
+// goOn has a user come or go from where they are.
+func (p *play) goOn(r *truth, u *testserver.Client) bool {
+	p.t.Helper()
+	switch r.member(len(r.events), u.UserID) {
+	case "join", "knock":
+		return p.try(u, http.MethodPost, testserver.RoomPath(r.id, "leave"), "{}")
+	case "invite":
+		return p.try(u, http.MethodPost, testserver.RoomPath(r.id, pick(p, "join", "leave")), "{}")
+	default:
+		return p.try(p.root, http.MethodPost, testserver.RoomPath(r.id, "invite"), fmt.Sprintf(`{"user_id":%q}`, u.UserID))
 	}
 }

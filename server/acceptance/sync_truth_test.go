@@ -130,7 +130,15 @@ func (r *truth) visible(i, n int, u matrix.UserID) bool {
 			}
 		}
 	}
-	return false
+	// What ended an invitation is theirs to see, as it is told beside the timeline too.
+	key, _ := keyOf(r.events[i])
+	return key == (stateKey{"m.room.member", string(u)}) && (r.member(i, u) == "invite" || r.member(i, u) == "knock") && !r.in(i+1, u)
+}
+
+// in tells whether the user is in the room after n events, or may come in.
+func (r *truth) in(n int, u matrix.UserID) bool {
+	m := r.member(n, u)
+	return m != "leave" && m != "ban"
 }
 
 // shown is what a sync must tell of a room's timeline.
@@ -178,6 +186,8 @@ func (r *truth) expectWhole(u matrix.UserID, p int, wants wish) shown {
 	switch {
 	case left < max(p, 0) || r.forgotten[u]:
 		s.end = -1
+		// An invitation hid from the client that they left, and with what.
+		s.limited = left >= 0 && !r.forgotten[u] && (was == "invite" || was == "knock")
 	case was == "join":
 		s = r.window(s, p, left+1, u, wants)
 	default:

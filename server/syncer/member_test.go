@@ -127,6 +127,41 @@ func TestInviteAndKnock(t *testing.T) {
 	only(t, bob.sync(""), 0, 1, 0, 0)
 }
 
+// Whoever left and was invited again between two syncs is told of the invitation
+// alone, and of a gap once it ends: what was said before they left was not told.
+func TestInvitedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, bob, carol := w.person("alice"), w.person("bob"), w.person("carol")
+	r := alice.public()
+	for _, p := range []*person{bob, carol} {
+		p.act(r, "join", nil)
+		p.sync("")
+	}
+	alice.say(r, "missed")
+	bob.act(r, "leave", nil)
+	alice.act(r, "invite", bob)
+	only(t, bob.sync(""), 0, 1, 0, 0)
+	bob.act(r, "leave", nil)
+	got := bob.sync("").Rooms.Leave[r.ID]
+	want(t, "refused", got.timeline(), "member(@bob)=leave")
+	if !got.Timeline.Limited {
+		t.Error("who was not told what came before they left is told of no gap")
+	}
+	alice.act(r, "ban", bob)
+	if got = bob.sync("").Rooms.Leave[r.ID]; got.Timeline.Limited {
+		t.Error("a gap is told twice")
+	}
+	// Who was told of the leaving has no gap.
+	alice.act(r, "kick", carol)
+	carol.sync("")
+	alice.act(r, "invite", carol)
+	alice.act(r, "kick", carol)
+	if got = carol.sync("").Rooms.Leave[r.ID]; got.Timeline.Limited {
+		t.Error("a gap is told where there is none")
+	}
+}
+
 // A ban of somebody outside is told, with nothing of the room.
 func TestBan(t *testing.T) {
 	t.Parallel()

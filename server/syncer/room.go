@@ -163,7 +163,7 @@ func (b *builder) writeRoom(n *news) error {
 		return err
 	}
 	b.out.text(`],"limited":` + strconv.FormatBool(n.timeline.limited || n.gap || b.lost))
-	b.out.text(`,"prev_batch":"` + view.Token{Before: n.timeline.start}.String() + `"}`)
+	b.out.text(`,"prev_batch":"` + view.Token{Before: n.timeline.begin()}.String() + `"}`)
 	if n.kind == kindJoin {
 		b.out.text(`,"ephemeral":{"events":[]}`)
 	}

@@ -196,7 +196,7 @@ func (s *section) addStart(room storage.Room) error {
 	if len(s.ends) == 0 && s.lazy == nil {
 		return nil
 	}
-	start, err := s.b.stateAt(room, s.timeline.start-1)
+	start, err := s.b.stateAt(room, s.timeline.begin()-1)
 	if err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func (s *section) addStart(room storage.Room) error {
 		}
 		return s.addValues(start, keys)
 	}
-	gap, err := s.b.changes(s.sp, s.timeline.start-1)
+	gap, err := s.b.changes(s.sp, s.timeline.begin()-1)
 	if err != nil {
 		return err
 	}

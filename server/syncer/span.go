@@ -107,7 +107,8 @@ func (b *builder) left(sp span) (span, error) {
 	switch {
 	case at == 0, at <= b.since && !archived:
 		sp.outside = true // invites refused, bans of people outside
-		return sp, nil
+		sp.gap, err = b.mayHaveMissed(sp.m, at)
+		return sp, err
 	case at <= b.since, b.since == 0:
 		sp.upto = at
 		return sp, nil
@@ -124,6 +125,21 @@ func (b *builder) left(sp span) (span, error) {
 	sp.after, sp.gap, err = b.lastLeft(sp.m, e) // in and out between two responses
 	sp.whole = true
 	return sp, err
+}
+
+// mayHaveMissed tells whether the client may lack the end of what the user saw
+// of the room before leaving it, given the position of that: who was told of an
+// invitation or a knock instead of the leaving before it was not told what came
+// before that either.
+func (b *builder) mayHaveMissed(m storage.Membership, leftAt int64) (bool, error) {
+	if leftAt == 0 {
+		return false, nil
+	}
+	e, err := b.memberAt(m, b.since)
+	if errors.Is(err, storage.ErrNotFound) {
+		return false, nil
+	}
+	return e.Membership() == matrix.MembershipInvite || e.Membership() == matrix.MembershipKnock, err
 }
 
 // leftAt is the position at which the user stopped being a member the last

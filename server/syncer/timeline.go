@@ -16,12 +16,22 @@ const (
 )
 
 // timeline is what a response tells of a room's stream, oldest first: all that
-// the user may see and wants to see from start on.
+// the user may see and wants to see from the position start on.
 type timeline struct {
 	events  []storage.Event
 	start   int64
 	limited bool
 	missed  bool // limited not by how many the client wants, but by a bound of ours
+}
+
+// begin is where the timeline begins: with its first event, if it has any. What
+// is between start and there is hidden from the client, and may have moved the
+// state that the first event stands in.
+func (t *timeline) begin() int64 {
+	if len(t.events) == 0 {
+		return t.start
+	}
+	return max(t.start, t.events[0].Pos)
 }
 
 // readTimeline reads the newest events of the span that the filter lets through

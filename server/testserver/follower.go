@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -215,7 +216,7 @@ func (f *Follower) checkRoom(id matrix.RoomID, r *Followed) {
 	told := slices.DeleteFunc(slices.Clone(r.Events[from:]), f.goes)
 	if r.Section == "join" || f.mayPage(id) && slices.ContainsFunc(told, func(e RoomEvent) bool { return e.ID != "" }) {
 		if bad := compare(told, slices.DeleteFunc(f.Page(id, last), f.goes)); bad != "" {
-			f.fault("%s: %s", id, bad)
+			f.fault("%s, told as %s: %s", id, r.Section, bad)
 		}
 	}
 	r.checked = len(r.Events)
@@ -259,8 +260,8 @@ func (f *Follower) goes(e RoomEvent) bool {
 	return content.Membership == matrix.MembershipLeave || content.Membership == matrix.MembershipBan
 }
 
-// compare holds a timeline against all there is from its beginning on: between
-// two gaps nothing may be missing, and nothing at the end.
+// compare holds a timeline against all there is from its beginning on: but for
+// gaps nothing may be missing.
 func compare(told, all []RoomEvent) string {
 	at := 0
 	for i, e := range told {
@@ -276,10 +277,14 @@ func compare(told, all []RoomEvent) string {
 		}
 		at += where + 1
 	}
-	if at < len(all) {
-		return fmt.Sprintf("the last %d events were not told", len(all)-at)
+	if at == len(all) || len(told) > 0 && told[len(told)-1].ID == "" {
+		return ""
 	}
-	return ""
+	var lost []string
+	for _, e := range all[at:] {
+		lost = append(lost, fmt.Sprintf("%s %s", e.Type, e.ID))
+	}
+	return fmt.Sprintf("the last events were not told: %s", strings.Join(lost, ", "))
 }
 
 // Page lists the events of a room after one of them, as paging tells them;
