@@ -90,3 +90,40 @@ func TestPeekEndsWithTheDevice(t *testing.T) {
 		t.Errorf("got %s", a)
 	}
 }
+
+// A device that follows too many rooms at once has its oldest wait ended, with
+// an answer it can go on from.
+func TestPeeksAreBounded(t *testing.T) {
+	t.Parallel()
+	hs := testserver.New(t)
+	alice, carol := hs.Register("alice"), hs.Register("carol")
+	room := privateRoom(alice, "world_readable")
+	path := v3 + "/events?timeout=60000&room_id=" + url.QueryEscape(string(room))
+	const most = 8
+	answers := make(chan *testserver.Answer, most+1)
+	for range most + 1 {
+		go func() {
+			a, err := carol.Do(t.Context(), "GET", path, nil)
+			if err != nil {
+				t.Error(err)
+			}
+			answers <- a
+		}()
+	}
+	for n := range most + 1 {
+		a := <-answers
+		if a == nil || a.Status != http.StatusOK {
+			t.Fatalf("got %s", a)
+		}
+		var got struct {
+			Chunk []told `json:"chunk"`
+		}
+		a.Decode(t, &got)
+		if n == 0 {
+			wantWords(t, "the one too many", got.Chunk, "")
+			sayNumbers(alice, room, 0, 1)
+		} else {
+			wantWords(t, "the others", got.Chunk, "0")
+		}
+	}
+}

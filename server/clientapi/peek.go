@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"hearth/server/syncer"
 	"hearth/server/view"
 	"hearth/server/web"
 	"hearth/storage"
@@ -33,7 +34,8 @@ func (a *API) getEvents(ctx context.Context, c *web.Call, _ web.NoBody) (pieces,
 	defer sub.Close()
 	timer := time.NewTimer(min(wait, maxPeekWait))
 	defer timer.Stop()
-	for {
+	poll := syncer.Request{DeviceNum: c.DeviceNum, Closing: c.Closing}
+	for nothing := 0; ; nothing++ {
 		var out pieces
 		n := 0
 		err := a.openRoom(ctx, c, id, func(r reading) error {
@@ -51,17 +53,10 @@ func (a *API) getEvents(ctx context.Context, c *web.Call, _ web.NoBody) (pieces,
 		if err != nil || n > 0 || wait <= 0 {
 			return out, err
 		}
-		select {
-		case <-sub.C():
-			continue
-		case <-sub.Ended():
-			return out, matrix.Errorf(matrix.UnknownToken, "this device was logged out")
-		case <-timer.C:
-		case <-c.Closing:
-		case <-ctx.Done():
-			return out, ctx.Err()
+		again, err := a.Syncer.Wait(ctx, sub, timer.C, poll, nothing)
+		if err != nil || !again {
+			return out, err
 		}
-		return out, nil
 	}
 }
 

@@ -99,7 +99,7 @@ func (s *Syncer) Sync(ctx context.Context, r Request) (Response, error) {
 	moved := s.store.Pos() > resp.next.Pos
 	for nothing := 0; ; nothing, moved = nothing+1, false {
 		if !moved {
-			again, err := s.wait(ctx, sub, timer.C, r, restAfter(nothing))
+			again, err := s.Wait(ctx, sub, timer.C, r, nothing)
 			if err != nil || !again {
 				return resp, err
 			}
@@ -165,10 +165,14 @@ func (s *Syncer) build(ctx context.Context, r *Request, from Token) (Response, e
 	return resp, nil
 }
 
-// wait returns true when there may be something new to read, and false when
-// the last response has to do: time is up, the server stops, or newer polls of
-// the same device take the place. News is told of once it has rested.
-func (s *Syncer) wait(ctx context.Context, sub *storage.Subscription, timeUp <-chan time.Time, r Request, rest time.Duration) (bool, error) {
+// Wait waits for news of sub in the name of r's device, whose polls of every
+// kind are counted together. It returns true when there may be something new to
+// read, and false when what was read has to do: timeUp fired, r.Closing closed,
+// or newer polls of the device took the place. nothing is how often the poll
+// read in vain already; the more often, the longer news rests before it is told
+// of. A device that was deleted is M_UNKNOWN_TOKEN.
+func (s *Syncer) Wait(ctx context.Context, sub *storage.Subscription, timeUp <-chan time.Time, r Request, nothing int) (bool, error) {
+	rest := restAfter(nothing)
 	poll := s.polls.enter(r.DeviceNum)
 	defer s.polls.leave(r.DeviceNum, poll)
 	news := sub.C()
