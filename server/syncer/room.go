@@ -162,6 +162,9 @@ func (b *builder) writeRoom(n *news) error {
 	if err := b.writeEvents(n.timeline.events, false); err != nil {
 		return err
 	}
+	if !b.req.StateAfter { // who asks for that takes no state from the timeline
+		b.members.tell(n.timeline.events)
+	}
 	b.out.text(`],"limited":` + strconv.FormatBool(n.timeline.limited || n.gap || b.lost))
 	b.out.text(`,"prev_batch":"` + view.Token{Before: n.timeline.begin()}.String() + `"}`)
 	if n.kind == kindJoin {
@@ -186,6 +189,7 @@ func (b *builder) writeState(nums []storage.EventNum) error {
 		if err := b.writeEvents(events, any); err != nil {
 			return err
 		}
+		b.members.tell(events)
 		any = any || len(events) > 0
 	}
 	return nil

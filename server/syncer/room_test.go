@@ -1,6 +1,7 @@
 package syncer
 
 import (
+	"fmt"
 	"testing"
 
 	"hearth/federation/room"
@@ -182,7 +183,7 @@ func TestLazyMembers(t *testing.T) {
 	bob.set(r, "m.room.member", string(bob.id), `{"membership":"join","displayname":"B"}`)
 	got = alice.sync(lazy).Rooms.Join[r.ID]
 	want(t, "timeline", got.timeline(), "member(@bob)=join")
-	wantState(t, "gap state", got.stateText(), "member(@bob)=join member(@dan)=leave")
+	wantState(t, "gap state", got.stateText(), "member(@dan)=leave") // it has bob as he was
 	bob.act(r, "leave", nil)
 	got = alice.sync(lazy, stateAfter).Rooms.Join[r.ID]
 	wantState(t, "state_after", got.afterText(), "member(@bob)=leave")
@@ -190,8 +191,118 @@ func TestLazyMembers(t *testing.T) {
 	wantState(t, "full state", got.stateText(), rest+"member(@alice)=join name=N power_levels")
 	// Heroes need their memberships, too.
 	alice.set(r, "m.room.name", "", `{"name":""}`)
-	got = alice.sync(lazy).Rooms.Join[r.ID]
+	got = alice.sync(redundant).Rooms.Join[r.ID]
 	wantState(t, "state with heroes", got.stateText(), "member(@alice)=join member(@carol)=join")
+}
+
+const redundant = `{"room":{"state":{"lazy_load_members":true,"include_redundant_members":true}}}`
+
+// A member is told once to who loads lazily, and again only where that answer
+// may not have arrived, where the member moved, and on request.
+func TestRedundantMembers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, bob := w.person("alice"), w.person("bob")
+	r := alice.public()
+	alice.set(r, "m.room.name", "", `{"name":"N"}`) // no heroes
+	bob.act(r, "join", nil)
+	alice.say(r, "a")
+	const lazy = `{"room":{"timeline":{"limit":1},"state":{"lazy_load_members":true}}}`
+	alice.sync(lazy)
+	n := 0
+	says := func(what, filter, members string, how ...func(*Request)) {
+		t.Helper()
+		n++
+		bob.say(r, fmt.Sprint(n))
+		got := alice.sync(filter, how...).Rooms.Join[r.ID]
+		want(t, "timeline", got.timeline(), fmt.Sprintf("message=%d", n))
+		state := got.State
+		if state == nil {
+			state = got.After
+		}
+		wantState(t, what, sorted(state.Events), members)
+	}
+	const member = "member(@bob)=join"
+	says("the first time", lazy, member)
+	says("the next time", lazy, "")
+	says("with state_after", lazy, "", stateAfter)
+	says("on request", redundant, member)
+	says("after that request", lazy, member)
+	says("and then", lazy, "")
+
+	// An answer that did not arrive told nothing.
+	bob.act(r, "leave", nil)
+	bob.act(r, "join", nil)
+	alice.act(r, "kick", bob)
+	alice.sync(lazy)
+	bob.act(r, "join", nil)
+	says("after an absence", lazy, member)
+	carol := w.person("carol")
+	carol.act(r, "join", nil)
+	alice.sync(`{"room":{"timeline":{"limit":1,"not_types":["m.room.member"]},"state":{"lazy_load_members":true,"not_types":["m.room.member"]}}}`)
+	carol.say(r, "c")
+	since := alice.since
+	for _, what := range []string{"carol", "carol again, as the answer was lost"} {
+		alice.since = since
+		wantState(t, what, alice.sync(lazy).Rooms.Join[r.ID].stateText(), "member(@carol)=join")
+	}
+	carol.say(r, "d")
+	wantState(t, "carol, who is known", alice.sync(lazy).Rooms.Join[r.ID].stateText(), "")
+	carol.say(r, "e")
+	alice.since = since
+	wantState(t, "carol, to who went back", alice.sync(lazy).Rooms.Join[r.ID].stateText(), "member(@carol)=join")
+
+	// A filter that hides a membership leaves it untold.
+	says("bob, to who went back", `{"room":{"state":{"lazy_load_members":true,"not_senders":["@bob:test"]}}}`, "")
+	says("bob, once he is not hidden", lazy, member)
+	// Who joins anew is told of everybody.
+	alice.act(r, "leave", nil)
+	alice.sync(lazy)
+	alice.act(r, "join", nil)
+	says("bob, in a room that was entered", lazy, "create guest_access history_visibility join_rules member(@alice)=join "+member+" name=N power_levels")
+}
+
+// What is remembered of members is bounded, and what is not remembered is told.
+func TestToldMembersAreBounded(t *testing.T) {
+	t.Parallel()
+	var m toldMembers
+	check := func() {
+		t.Helper()
+		size := 0
+		for _, d := range m.devices {
+			size += d.size()
+		}
+		if size != m.size || size > maxToldMembers {
+			t.Fatalf("%d things are remembered and %d are counted, of at most %d", size, m.size, maxToldMembers)
+		}
+	}
+	tell := func(device, since, pos int64, events int) *telling {
+		told := m.begin(device, since)
+		for range events {
+			told.told = append(told.told, storage.EventNum(len(told.told)+1))
+		}
+		told.sent(pos)
+		check()
+		return told
+	}
+	for device := range int64(50) {
+		for pos := range int64(3) {
+			tell(device, pos, pos+1, maxToldMembers/20)
+		}
+	}
+	if told := tell(100, 0, 1, maxToldMembers+1); told.has(1) {
+		t.Error("more is remembered than there is room for")
+	}
+	tell(200, 0, 5, 2)
+	old, now := m.begin(200, 5), m.begin(200, 5)
+	if old.has(1) || !now.has(2) {
+		t.Error("of two requests of a device, not the last alone goes on")
+	}
+	old.sent(7)
+	if m.begin(200, 7).has(1) {
+		t.Error("a request that another overtook was counted")
+	}
+	check()
 }
 
 // The summary is told when it changes: counts, and who gives an unnamed room

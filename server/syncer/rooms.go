@@ -17,6 +17,8 @@ type builder struct {
 	filter *view.Filter
 	viewer *view.Viewer
 	out    *spill
+	// members is what the client was told of members before; nil: nothing.
+	members *telling
 
 	since int64 // what was told before; 0: nothing
 	pos   int64 // of the snapshot

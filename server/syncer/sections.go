@@ -222,7 +222,8 @@ func (s *section) addStart(room storage.Room) error {
 	return s.addLazy(start, func(key storage.StateKey) bool { return s.ends[key] != 0 })
 }
 
-// addLazy adds members a lazily loading client needs as they are in a state.
+// addLazy adds members a lazily loading client needs as they are in a state, but
+// for those that it has.
 func (s *section) addLazy(state storage.StateNum, which func(storage.StateKey) bool) error {
 	var keys []storage.StateKey
 	for key := range s.lazy {
@@ -236,7 +237,16 @@ func (s *section) addLazy(state storage.StateNum, which func(storage.StateKey) b
 		}
 		return 1
 	})
-	return s.addValues(state, keys)
+	nums, err := s.b.rx.StateEvents(state, keys...)
+	if err != nil {
+		return err
+	}
+	for i, key := range keys {
+		if !s.b.members.has(nums[i]) {
+			s.add(key, nums[i])
+		}
+	}
+	return nil
 }
 
 func (s *section) addValues(state storage.StateNum, keys []storage.StateKey) error {

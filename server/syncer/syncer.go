@@ -33,6 +33,7 @@ type Syncer struct {
 	opt   Options
 	boot  uint32 // names this process in tokens: streams in memory begin anew with it
 	polls polls
+	told  toldMembers
 }
 
 // New makes a Syncer that reads from s and b.
@@ -71,7 +72,7 @@ type Request struct {
 // tell. A since that is no token at all is M_INVALID_PARAM; a device that was
 // deleted, before or while waiting, is M_UNKNOWN_TOKEN. The Response must be
 // closed.
-func (s *Syncer) Sync(ctx context.Context, r Request) (Response, error) {
+func (s *Syncer) Sync(ctx context.Context, r Request) (resp Response, err error) {
 	sub := s.store.Subscribe(storage.Interest{Device: r.DeviceNum, User: r.UserNum})
 	defer func() { sub.Close() }() // whichever it is by then
 	from, err := s.trust(r)
@@ -81,7 +82,16 @@ func (s *Syncer) Sync(ctx context.Context, r Request) (Response, error) {
 	if from.ToDevice > 0 {
 		s.inbox.Ack(r.DeviceNum, from.ToDevice)
 	}
-	resp, err := s.build(ctx, &r, from)
+	var t *telling
+	if state := r.Filter.Room.State; state.LazyLoadMembers && !state.IncludeRedundantMembers {
+		t = s.told.begin(r.DeviceNum, from.Pos)
+		defer func() {
+			if err == nil {
+				t.sent(resp.next.Pos)
+			}
+		}()
+	}
+	resp, err = s.build(ctx, &r, from, t)
 	if err != nil || resp.urgent() || r.FullState || r.Timeout <= 0 {
 		return resp, err
 	}
@@ -106,7 +116,7 @@ func (s *Syncer) Sync(ctx context.Context, r Request) (Response, error) {
 		}
 		// Nothing up to here is for this client: it is not looked at again.
 		from = resp.next
-		if resp, err = s.build(ctx, &r, from); err != nil || resp.urgent() {
+		if resp, err = s.build(ctx, &r, from, t); err != nil || resp.urgent() {
 			return resp, err
 		}
 	}
@@ -136,8 +146,9 @@ func (s *Syncer) trust(r Request) (Token, error) {
 }
 
 // build reads one response in one snapshot, whose position is the response's.
-func (s *Syncer) build(ctx context.Context, r *Request, from Token) (Response, error) {
+func (s *Syncer) build(ctx context.Context, r *Request, from Token, t *telling) (Response, error) {
 	resp := Response{since: from}
+	t.again()
 	err := s.store.Read(ctx, "sync", func(rx *storage.Rx) error {
 		// A device deleted between authentication and Subscribe tells nobody.
 		if err := rx.DeviceAlive(r.DeviceNum); errors.Is(err, storage.ErrNotFound) {
@@ -151,8 +162,8 @@ func (s *Syncer) build(ctx context.Context, r *Request, from Token) (Response, e
 		}
 		b := builder{
 			rx: rx, req: r, filter: &r.Filter, out: &spill{dir: s.opt.TempDir},
-			viewer: view.New(rx, view.User{ID: r.User, Num: r.UserNum, Device: r.DeviceNum}),
-			since:  from.Pos, pos: rx.Pos(), whole: from.Pos == 0 || r.FullState, lost: from.Lost,
+			viewer:  view.New(rx, view.User{ID: r.User, Num: r.UserNum, Device: r.DeviceNum}),
+			members: t, since: from.Pos, pos: rx.Pos(), whole: from.Pos == 0 || r.FullState, lost: from.Lost,
 		}
 		resp.rooms = b.out
 		err := b.build()
