@@ -293,7 +293,7 @@ func TestInteractionsAreBoundedPerUser(t *testing.T) {
 func TestInteractionIsClaimedOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Options{})
-	in := Interaction{Endpoint: "x", Flows: []Flow{{[]string{StageDummy, StageTerms}}}}
+	in := Interaction{Endpoint: "x", Flows: []Flow{{Stages: []string{StageDummy, StageTerms}}}}
 	_, _, c, err := f.Interact(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
@@ -377,7 +377,7 @@ func TestSeenIsStored(t *testing.T) {
 func TestInteractionIsForOneEndpoint(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Options{})
-	in := Interaction{Endpoint: "POST /a", Flows: []Flow{{[]string{StageDummy, StageTerms}}}}
+	in := Interaction{Endpoint: "POST /a", Flows: []Flow{{Stages: []string{StageDummy, StageTerms}}}}
 	_, _, c, err := f.Interact(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
@@ -396,7 +396,7 @@ func TestInteractionIsForOneEndpoint(t *testing.T) {
 // The stages of different flows do not add up to one.
 func TestStagesAreInOrder(t *testing.T) {
 	t.Parallel()
-	s := interaction{Interaction: Interaction{Flows: []Flow{{[]string{"a", "b"}}, {[]string{"c", "d"}}, {[]string{"a", "d"}}}}}
+	s := interaction{Interaction: Interaction{Flows: []Flow{{Stages: []string{"a", "b"}}, {Stages: []string{"c", "d"}}, {Stages: []string{"a", "d"}}}}}
 	for _, c := range []struct {
 		done  []string
 		stage string

@@ -17,6 +17,10 @@ type Policy struct {
 
 // RegistrationFlows says how a new user may authenticate now, with the
 // parameters of the stages. M_FORBIDDEN means that registration is closed.
+//
+// Where anyone may register, the token of the first administrator is good but
+// not offered: of two flows, clients take the one that asks for something, and
+// would ask everybody for a token that only one has.
 func (a *Accounts) RegistrationFlows(ctx context.Context) ([]Flow, map[string]any, error) {
 	awaited, err := a.awaitsAdmin(ctx)
 	if err != nil {
@@ -28,14 +32,14 @@ func (a *Accounts) RegistrationFlows(ctx context.Context) ([]Flow, map[string]an
 		if len(a.opt.Terms) > 0 {
 			first = StageTerms // consent is a stage of its own, dummy would add nothing
 		}
-		flows = append(flows, Flow{[]string{first}})
+		flows = append(flows, Flow{Stages: []string{first}})
 	}
 	if a.opt.Registration == Token || awaited {
 		stages := []string{StageRegToken}
 		if len(a.opt.Terms) > 0 {
 			stages = append(stages, StageTerms)
 		}
-		flows = append(flows, Flow{stages})
+		flows = append(flows, Flow{Stages: stages, Unlisted: a.opt.Registration == Open})
 	}
 	if len(flows) == 0 {
 		return nil, nil, matrix.Errorf(matrix.Forbidden, "registration is closed on this server")
@@ -70,7 +74,7 @@ func (a *Accounts) RegistrationOpen(ctx context.Context) (bool, error) {
 func (a *Accounts) Terms() []Policy { return a.opt.Terms }
 
 // PasswordFlow asks for the user's password.
-func PasswordFlow() []Flow { return []Flow{{[]string{StagePassword}}} }
+func PasswordFlow() []Flow { return []Flow{{Stages: []string{StagePassword}}} }
 
 // Awaits tells whether the session's next stage may be the given one, for the
 // page that completes it in a browser. Client-Server API, "Fallback".

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 
 	"hearth/storage/matrix"
@@ -44,7 +45,8 @@ type Identifier struct {
 
 // Flow is a way to authenticate: its stages are completed in order.
 type Flow struct {
-	Stages []string `json:"stages"`
+	Stages   []string `json:"stages"`
+	Unlisted bool     `json:"-"` // good for whoever knows of it, and offered to nobody
 }
 
 // Challenge is the 401 answer that asks for more authentication. It is no
@@ -57,6 +59,11 @@ type Challenge struct {
 	Completed []string       `json:"completed,omitempty"`
 	Code      matrix.Code    `json:"errcode,omitempty"`
 	Message   string         `json:"error,omitempty"`
+
+	// Polled means that the request tried nothing and changed nothing: it asked
+	// how the session stands, as clients do every few seconds while their user
+	// is at a stage.
+	Polled bool `json:"-"`
 }
 
 // Status makes the HTTP status of the answer.
@@ -107,7 +114,10 @@ func (a *Accounts) Interact(ctx context.Context, in Interaction) (p Proven, resu
 			return Proven{s.Request, s.regToken}, func() { a.interactions.put(s.id, s) }, nil, nil
 		}
 	}
-	return Proven{}, nil, a.challenge(s, refusal), nil
+	c = a.challenge(s, refusal)
+	c.Polled = in.Auth != nil && in.Auth.Type == "" && refusal == nil &&
+		(in.Request == nil || reflect.DeepEqual(in.Request, s.Request))
+	return Proven{}, nil, c, nil
 }
 
 // session finds the session the client names, if it is for the same thing, or begins one.
@@ -260,7 +270,8 @@ func (s *interaction) whole() bool {
 }
 
 func (a *Accounts) challenge(s *interaction, refusal *matrix.Error) *Challenge {
-	c := &Challenge{Flows: s.Flows, Params: s.Params, Session: s.id, Completed: a.completed(s.id)}
+	listed := slices.DeleteFunc(slices.Clone(s.Flows), func(f Flow) bool { return f.Unlisted })
+	c := &Challenge{Flows: listed, Params: s.Params, Session: s.id, Completed: a.completed(s.id)}
 	if c.Params == nil {
 		c.Params = map[string]any{}
 	}

@@ -24,6 +24,9 @@ func interact[Fields, Out any](ctx context.Context, a *API, c *web.Call, how acc
 		return nil, err
 	}
 	if challenge != nil {
+		if challenge.Polled {
+			c.Waive()
+		}
 		return challenge, nil
 	}
 	if first, ok := proven.Request.(Fields); ok && bare {

@@ -202,6 +202,30 @@ func TestRegisterToken(t *testing.T) {
 	}
 }
 
+// Where anyone may register, the first administrator's token is good, but no
+// client is led to ask everybody for it.
+func TestRegisterOpenOffersNoToken(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	token, err := s.accounts.FirstRunToken(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := s.do("", "POST", v3+"/register", `{}`)
+	session := a.challenge("")
+	if got := text(a.body["flows"]); got != `[{"stages":["m.login.dummy"]}]` {
+		t.Fatalf("flows %s", got)
+	}
+	s.do("", "POST", v3+"/register", text(map[string]any{
+		"username": "anna", "password": goodSecret,
+		"auth": map[string]any{"type": account.StageRegToken, "token": token.Reveal(), "session": session},
+	})).ok()
+	users, err := s.accounts.ListUsers(context.Background(), 0, 100)
+	if err != nil || len(users) != 1 || !users[0].Admin {
+		t.Fatalf("with the token came %+v, %v", users, err)
+	}
+}
+
 // A token that was good when its stage was completed may be used up when the
 // account is made.
 func TestRegisterTokenUsedUpMeanwhile(t *testing.T) {

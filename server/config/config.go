@@ -190,7 +190,7 @@ func Default() Config {
 		RateLimits: RateLimits{
 			Enabled:      true,
 			Login:        Rate{PerSecond: 0.2, Burst: 10},
-			Registration: Rate{PerSecond: 0.1, Burst: 10},
+			Registration: Rate{PerSecond: 0.2, Burst: 30},
 			Sending:      Rate{PerSecond: 50, Burst: 300},
 			Federation:   Rate{PerSecond: 100, Burst: 500},
 			KeyQueries:   Rate{PerSecond: 1, Burst: 20},

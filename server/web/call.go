@@ -47,6 +47,7 @@ type Call struct {
 
 	route  *route
 	charge func(n int) error // nil: the route has no rate limit
+	waive  func()            // likewise
 }
 
 // Charge counts the request against its rate limit n times more, as one that
@@ -58,6 +59,14 @@ func (c *Call) Charge(n int) error {
 		return nil
 	}
 	return c.charge(n)
+}
+
+// Waive takes back that the request was counted against its rate limit, for one
+// that turns out to do nothing of what the limit is for. It is called once.
+func (c *Call) Waive() {
+	if c.waive != nil {
+		c.waive()
+	}
 }
 
 // Empty is a response without content: {}.

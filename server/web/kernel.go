@@ -186,6 +186,7 @@ func (k *Kernel) serve(w *response, r *http.Request, c *Call) error {
 			return err
 		}
 		c.charge = func(n int) error { return l.takeN(limitKey(c), k.opt.Now(), n) }
+		c.waive = func() { l.giveBack(limitKey(c), k.opt.Now()) }
 	}
 	return rt.Handler.serve(k, w, r, c)
 }

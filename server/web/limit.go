@@ -49,6 +49,9 @@ func newLimiter(l Limit, most int) *limiter {
 // nothing and returns M_LIMIT_EXCEEDED with the time to wait.
 func (l *limiter) take(key string, now time.Time) error { return l.takeN(key, now, 1) }
 
+// giveBack takes one count of key back.
+func (l *limiter) giveBack(key string, now time.Time) { l.of(key).AllowN(now, -1) }
+
 // takeN counts n requests of key, or as many as the limit lets through at once
 // beside the one that asks.
 func (l *limiter) takeN(key string, now time.Time, n int) error {
