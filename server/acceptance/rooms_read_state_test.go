@@ -188,6 +188,15 @@ func TestMembersAtAPoint(t *testing.T) {
 	if got := members(t, bob, room, at(alice.Sync().NextBatch)); got != "@alice=join @bob=leave @carol=join" {
 		t.Errorf("bob, later: got %s", got)
 	}
+	// Who reads a room of the whole world without being in it reads it at any time.
+	open := privateRoom(alice, "world_readable")
+	alone := messages(t, carol, open, "dir=b&limit=1").Start
+	enter(open, alice, bob)
+	for _, c := range []*testserver.Client{alice, carol} {
+		if got := members(t, c, open, at(alone)); got != "@alice=join" {
+			t.Errorf("%s, of an open room: got %s", c.UserID, got)
+		}
+	}
 	if got := members(t, alice, room, at(middle)+"&membership=join&not_membership=leave"); got != "@alice=join @bob=join" {
 		t.Errorf("got %s", got)
 	}

@@ -35,23 +35,32 @@ func (a *API) getEvents(ctx context.Context, c *web.Call, _ web.NoBody) (pieces,
 	timer := time.NewTimer(min(wait, maxPeekWait))
 	defer timer.Stop()
 	poll := syncer.Request{DeviceNum: c.DeviceNum, Closing: c.Closing}
+	start := from
 	for nothing := 0; ; nothing++ {
 		var out pieces
-		n := 0
+		n, more := 0, false
 		err := a.openRoom(ctx, c, id, func(r reading) error {
 			if from == nil { // from now on, and now is fixed by the first look
 				now := view.StreamToken(r.rx.Pos())
-				from = &now
+				from, start = &now, &now
 			}
 			page, err := r.view.Page(r.room, view.Query{From: from, Limit: peekPage})
 			if err != nil {
 				return err
 			}
-			n = len(page.Events)
-			return r.writePeek(&out, *from, page)
+			n, more, from = len(page.Events), page.More, &page.End // what was looked at is not again
+			return r.writePeek(&out, *start, page)
 		})
 		if err != nil || n > 0 || wait <= 0 {
 			return out, err
+		}
+		if more { // all that was looked at is hidden from them
+			select {
+			case <-timer.C:
+				return out, nil
+			default:
+				continue
+			}
 		}
 		again, err := a.Syncer.Wait(ctx, sub, timer.C, poll, nothing)
 		if err != nil || !again {

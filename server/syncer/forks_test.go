@@ -34,16 +34,20 @@ func TestForks(t *testing.T) {
 			f.bob.act(f.room, "join", nil)
 			ways := []func(*Request){func(*Request) {}, stateAfter, func(r *Request) { r.FullState = f.rng.IntN(3) == 0 }}
 			for i, how := range ways {
-				c := &forkClient{person: *f.alice, how: how, state: map[storage.StateKey]matrix.EventID{}, seen: map[matrix.EventID]bool{}}
+				c := &forkClient{person: *f.alice, how: how, away: true}
 				c.filter = []string{"", "", `{"room":{"timeline":{"limit":2}}}`}[i]
 				f.clients = append(f.clients, c)
+			}
+			for _, how := range []func(*Request){func(*Request) {}, stateAfter} {
+				f.clients = append(f.clients, &forkClient{person: *f.bob, how: how, away: true})
 			}
 			f.run()
 		})
 	}
 }
 
-// forks is one run. Every client is alice, as everything is told to her.
+// forks is one run. Clients are alice, to whom everything is told, and bob, who
+// comes and goes, sometimes against what other branches say.
 type forks struct {
 	*world
 	rng        *rand.Rand
@@ -58,6 +62,7 @@ type forkClient struct {
 	filter string
 	state  map[storage.StateKey]matrix.EventID
 	seen   map[matrix.EventID]bool
+	away   bool // out of the room, as far as it was told
 }
 
 func (f *forks) run() {
@@ -77,13 +82,30 @@ func (f *forks) run() {
 		}
 		for _, c := range f.clients {
 			if f.rng.IntN(3) == 0 {
-				c.apply(c.sync(c.filter, c.how).Rooms.Join[f.room.ID])
-				f.check(c)
+				f.sync(c)
 			}
 		}
 	}
 	for _, c := range f.clients {
-		c.apply(c.sync(c.filter, c.how).Rooms.Join[f.room.ID])
+		f.sync(c)
+	}
+}
+
+// sync has a client take what is told, and looks whether it is right.
+func (f *forks) sync(c *forkClient) {
+	f.t.Helper()
+	got := c.sync(c.filter, c.how)
+	if left, ok := got.Rooms.Leave[f.room.ID]; ok {
+		c.away = true
+		c.apply(left)
+	}
+	if joined, ok := got.Rooms.Join[f.room.ID]; ok {
+		if c.away { // what was told before is not continued
+			c.state, c.seen, c.away = map[storage.StateKey]matrix.EventID{}, map[matrix.EventID]bool{}, false
+		}
+		c.apply(joined)
+	}
+	if !c.away {
 		f.check(c)
 	}
 }
@@ -163,18 +185,21 @@ func (c *forkClient) apply(r toldRoom) {
 		return // nothing new
 	}
 	apply := func(e toldEvent) {
-		if e.StateKey != nil {
+		if !c.away && e.StateKey != nil {
 			c.state[storage.StateKey{Type: e.Type, StateKey: *e.StateKey}] = e.ID
 		}
 	}
 	for _, e := range section.Events {
 		apply(e)
 	}
+	once := map[matrix.EventID]bool{}
 	for _, e := range r.Timeline.Events {
-		if c.seen[e.ID] {
+		if once[e.ID] || !c.away && c.seen[e.ID] {
 			c.w.t.Fatalf("%s was told twice", e.ID)
 		}
-		c.seen[e.ID] = true
+		if once[e.ID] = true; !c.away {
+			c.seen[e.ID] = true
+		}
 		if r.State != nil {
 			apply(e)
 		}

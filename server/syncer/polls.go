@@ -3,12 +3,16 @@ package syncer
 import (
 	"slices"
 	"sync"
+	"time"
+
+	"hearth/storage/matrix"
 )
 
 // polls bounds how many polls of one device wait at once. Clients poll one at
 // a time; more are left over from connections that died unnoticed, or are a
 // client gone wild. Beyond the bound the oldest is answered, so a client that
-// reconnects is never refused.
+// reconnects is not refused. But where even the oldest has only begun, the new
+// one is: polls that end each other at once would never rest.
 type polls struct {
 	max int
 
@@ -16,24 +20,36 @@ type polls struct {
 	waiting map[int64][]*poll
 }
 
-type poll struct{ superseded chan struct{} }
+type poll struct {
+	superseded chan struct{}
+	begun      time.Time
+}
+
+// minPoll is how long a poll waits at least before another takes its place.
+const minPoll = time.Second
 
 // enter counts one waiting poll of the device, and ends the oldest if there
-// are too many.
-func (p *polls) enter(device int64) *poll {
-	one := &poll{superseded: make(chan struct{})}
+// are too many, or refuses with M_LIMIT_EXCEEDED.
+func (p *polls) enter(device int64) (*poll, error) {
+	one := &poll{superseded: make(chan struct{}), begun: time.Now()}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.waiting == nil {
 		p.waiting = map[int64][]*poll{}
 	}
-	list := append(p.waiting[device], one)
-	if len(list) > p.max {
+	list := p.waiting[device]
+	if len(list) >= p.max {
+		if early := minPoll - one.begun.Sub(list[0].begun); early > 0 {
+			return nil, &matrix.Error{
+				Status: matrix.LimitExceeded.Status(), Code: matrix.LimitExceeded,
+				Message: "this device waits too often at once", RetryAfter: early,
+			}
+		}
 		close(list[0].superseded)
 		list = slices.Delete(list, 0, 1)
 	}
-	p.waiting[device] = list
-	return one
+	p.waiting[device] = append(list, one)
+	return one, nil
 }
 
 // leave takes the poll back out, unless enter already did.

@@ -3,6 +3,7 @@ package syncer
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -97,11 +98,11 @@ func (b *builder) addOwn(sp span, t *timeline) error {
 	if err != nil {
 		return err
 	}
-	n := len(t.events)
-	if n > 0 && t.events[n-1].Num == e.Num || e.Pos <= sp.after && e.Pos > 0 || !b.filter.Room.Timeline.AllowsEvent(e) {
+	told := slices.ContainsFunc(t.events, func(o storage.Event) bool { return o.Num == e.Num })
+	if told || e.Pos <= sp.after && e.Pos > 0 || !b.filter.Room.Timeline.AllowsEvent(e) {
 		return nil
 	}
-	if n == limit {
+	if len(t.events) == limit {
 		t.start, t.limited = t.events[0].Pos+1, true
 		t.events = t.events[1:]
 	}
@@ -111,7 +112,7 @@ func (b *builder) addOwn(sp span, t *timeline) error {
 
 // worth tells whether there is anything in it for the client.
 func (b *builder) worth(n *news) (bool, error) {
-	if n.fresh || n.whole || len(n.timeline.events) > 0 || n.timeline.missed || len(n.data) > 0 {
+	if n.fresh || n.whole || len(n.timeline.events) > 0 || n.timeline.missed || len(n.data) > 0 || n.summary != nil {
 		return true, nil
 	}
 	for left := n.state; len(left) > 0; { // what the filter leaves of it is known only by reading

@@ -2,6 +2,7 @@ package syncer
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"hearth/federation/room"
@@ -126,12 +127,25 @@ func TestFilters(t *testing.T) {
 	}
 	for filter, rooms := range map[string]int{
 		`{}`: 2, `{"room":{"rooms":["` + string(r.ID) + `"]}}`: 1, `{"room":{"not_rooms":["` + string(r.ID) + `"]}}`: 1, `{"room":{"rooms":[]}}`: 0,
-		`{"room":{"timeline":{"types":[]},"state":{"types":[]}}}`: 0, `{"room":{"timeline":{"limit":0},"state":{"senders":["@bob:test"]}}}`: 0,
+		// That a room is named now is told by its summary.
+		`{"room":{"timeline":{"types":[]},"state":{"types":[]}}}`: 1, `{"room":{"timeline":{"limit":0},"state":{"senders":["@bob:test"]}}}`: 1,
 	} {
 		alice.since = since
 		if n := alice.sync(filter).rooms(); n != rooms {
 			t.Errorf("%s: %d rooms, want %d", filter, n, rooms)
 		}
+	}
+	// The summary is told when it changes, also where the filter hides all else.
+	const blind = `{"room":{"timeline":{"types":[]},"state":{"types":[]}}}`
+	alice.sync(blind)
+	alice.set(r, "m.room.name", "", `{"name":"M"}`)
+	bob.set(r, "m.room.member", string(bob.id), `{"membership":"join","displayname":"B"}`)
+	if n := alice.sync(blind).rooms(); n != 0 {
+		t.Errorf("%d rooms are told, and nothing the client wants changed", n)
+	}
+	bob.act(r, "leave", nil)
+	if s := alice.sync(blind).Rooms.Join[r.ID].Summary; s == nil || s.Joined != 1 {
+		t.Errorf("the summary is %+v, and one member is left", s)
 	}
 }
 
@@ -193,6 +207,49 @@ func TestLazyMembers(t *testing.T) {
 	alice.set(r, "m.room.name", "", `{"name":""}`)
 	got = alice.sync(redundant).Rooms.Join[r.ID]
 	wantState(t, "state with heroes", got.stateText(), "member(@alice)=join member(@carol)=join")
+}
+
+// Who comes back is told who moved meanwhile, of members that were told before.
+func TestLazyMembersOfOneWhoComesBack(t *testing.T) {
+	t.Parallel()
+	const lazy = `{"room":{"timeline":{"limit":1},"state":{"lazy_load_members":true}}}`
+	for what, away := range map[string]func(alice, bob, carol *person, r storage.Room) (told string){
+		"gone": func(alice, bob, carol *person, r storage.Room) string {
+			bob.act(r, "leave", nil)
+			bob.sync(lazy)
+			carol.act(r, "leave", nil)
+			return ""
+		},
+		"invited again": func(alice, bob, carol *person, r storage.Room) string {
+			carol.act(r, "leave", nil)
+			bob.act(r, "leave", nil)
+			alice.act(r, "invite", bob)
+			bob.sync(lazy)
+			return ""
+		},
+		"in and out": func(alice, bob, carol *person, r storage.Room) string {
+			bob.act(r, "leave", nil)
+			bob.sync(lazy)
+			carol.act(r, "leave", nil)
+			bob.act(r, "join", nil)
+			bob.act(r, "leave", nil)
+			return bob.sync(lazy).Rooms.Leave[r.ID].stateText()
+		},
+	} {
+		w := newWorld(t)
+		alice, bob, carol := w.person("alice"), w.person("bob"), w.person("carol")
+		r := alice.public()
+		alice.set(r, "m.room.name", "", `{"name":"N"}`) // no heroes
+		bob.act(r, "join", nil)
+		carol.act(r, "join", nil)
+		carol.say(r, "hi")
+		bob.sync(lazy)
+		got := away(alice, bob, carol, r)
+		bob.act(r, "join", nil)
+		if got += bob.sync(lazy).Rooms.Join[r.ID].stateText(); !strings.Contains(got, "member(@carol)=leave") {
+			t.Errorf("%s: the state is %s, and carol has left", what, got)
+		}
+	}
 }
 
 const redundant = `{"room":{"state":{"lazy_load_members":true,"include_redundant_members":true}}}`

@@ -22,7 +22,9 @@ func (b *builder) stateSection(n *news, room storage.Room) (err error) {
 	}
 	s.ends = endings(n.timeline.events)
 	if b.filter.Room.State.LazyLoadMembers && !n.outside {
-		s.need(n.summary)
+		if err := s.need(n.summary); err != nil {
+			return err
+		}
 	}
 	err = s.gather(room)
 	n.state = s.out
@@ -118,8 +120,8 @@ func (s *section) filtered(now, was storage.EventNum) (bool, error) {
 
 // need collects the members that a lazily loading client is told: those who
 // sent what is told, who give the room its name, the user, and everybody who
-// moved, for the client may know all members from elsewhere.
-func (s *section) need(sum *summary) {
+// moved, for the client may know all members from elsewhere or from before.
+func (s *section) need(sum *summary) error {
 	s.lazy = map[storage.StateKey]bool{}
 	for _, e := range s.timeline.events {
 		s.lazy[memberKey(e.Sender())] = true
@@ -132,11 +134,19 @@ func (s *section) need(sum *summary) {
 	if s.sp.whole {
 		s.lazy[memberKey(s.sp.m.User)] = true
 	}
-	for _, c := range s.changes {
+	changes := s.changes
+	if s.sp.back {
+		var err error
+		if changes, err = s.b.rx.StateChanges(s.sp.m.Room, s.sp.known, s.sp.upto); err != nil {
+			return err
+		}
+	}
+	for _, c := range changes {
 		if c.Type == matrix.TypeMember {
 			s.lazy[storage.StateKey{Type: c.Type, StateKey: c.StateKey}] = true
 		}
 	}
+	return nil
 }
 
 // add puts an event into the section, once for each key.

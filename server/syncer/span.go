@@ -29,6 +29,10 @@ type span struct {
 	fresh bool
 	// gap: what came before after was not told either, or not for sure.
 	gap bool
+	// back: the client was told of the room's state before, for sure of nothing
+	// that moved after known, and is told of it anew.
+	back  bool
+	known int64
 	// outside: the user never was inside in this span, and is told of nothing
 	// but the own membership.
 	outside bool
@@ -76,9 +80,27 @@ func (b *builder) joinedAnew(sp span) (span, error) {
 	if err != nil || e.Membership() == matrix.MembershipJoin {
 		return sp, err
 	}
-	sp.after, _, err = b.lastLeft(sp.m, e)
-	sp.whole, sp.fresh, sp.gap = true, true, true
+	sp.fresh, sp.gap = true, true
+	_, err = b.comeBack(&sp, e)
 	return sp, err
+}
+
+// comeBack has a span begin where the user left before, given the membership at
+// the client's token, and tells whether there was a time before.
+func (b *builder) comeBack(sp *span, e storage.Event) (gap bool, err error) {
+	sp.after, gap, err = b.lastLeft(sp.m, e)
+	sp.whole, sp.back = true, sp.after > 0
+	if !invited(e) {
+		sp.known = sp.after
+	}
+	return gap, err
+}
+
+// invited tells whether a membership has the client know the room by its
+// stripped state alone: it may have been told so instead of how things stood
+// when the user left before.
+func invited(e storage.Event) bool {
+	return e.Membership() == matrix.MembershipInvite || e.Membership() == matrix.MembershipKnock
 }
 
 // left is the span of a room the user has left, or never entered. It is told
@@ -122,8 +144,7 @@ func (b *builder) left(sp span) (span, error) {
 	case err != nil, e.Membership() == matrix.MembershipJoin:
 		return sp, err
 	}
-	sp.after, sp.gap, err = b.lastLeft(sp.m, e) // in and out between two responses
-	sp.whole = true
+	sp.gap, err = b.comeBack(&sp, e) // in and out between two responses
 	return sp, err
 }
 
@@ -139,7 +160,7 @@ func (b *builder) mayHaveMissed(m storage.Membership, leftAt int64) (bool, error
 	if errors.Is(err, storage.ErrNotFound) {
 		return false, nil
 	}
-	return e.Membership() == matrix.MembershipInvite || e.Membership() == matrix.MembershipKnock, err
+	return err == nil && invited(e), err
 }
 
 // leftAt is the position at which the user stopped being a member the last

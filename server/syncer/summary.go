@@ -23,8 +23,11 @@ type summary struct {
 // readSummary makes the summary of a joined room, nil where it is as it was.
 // The heroes are told whenever the summary is: which they were is not kept.
 func (b *builder) readSummary(n *news, room storage.Room) (*summary, error) {
-	if n.kind != kindJoin || !n.whole && !changesSummary(n.changes) {
+	if n.kind != kindJoin {
 		return nil, nil
+	}
+	if moved, err := b.movedSummary(n); err != nil || !moved {
+		return nil, err
 	}
 	s := &summary{joined: room.Joined, invited: room.Invited}
 	for _, by := range []struct{ typ, field string }{{typeName, "name"}, {typeCanonicalAlias, "alias"}} {
@@ -55,13 +58,44 @@ const (
 	typeCanonicalAlias = "m.room.canonical_alias"
 )
 
-func changesSummary(changes []storage.StateChange) bool {
-	for _, c := range changes {
+// movedSummary tells whether anything of the summary may have changed: whether
+// the room is named, or who is in it. Another name or profile changes nothing.
+func (b *builder) movedSummary(n *news) (bool, error) {
+	if n.whole {
+		return true, nil
+	}
+	var nums []storage.EventNum
+	for _, c := range n.changes {
 		if c.Type == matrix.TypeMember || c.StateKey == "" && (c.Type == typeName || c.Type == typeCanonicalAlias) {
-			return true
+			nums = append(nums, c.Was, c.Event)
 		}
 	}
-	return false
+	if len(nums) > 2*statePage { // so many that somebody came or went
+		return true, nil
+	}
+	events, err := b.rx.EventsByNum(nums)
+	for i := 0; i < len(events); i += 2 {
+		was, is := events[i], events[i+1]
+		if summed(was) != summed(is) || is.Replaces != was.Num { // more happened than the change of one event
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+// summed is what an event says to the summary of a room; the zero event stands
+// for none.
+func summed(e storage.Event) string {
+	switch {
+	case e.Num == 0:
+		return ""
+	case e.Type() == matrix.TypeMember:
+		return e.Membership()
+	case hasText(e, "name") || hasText(e, "alias"):
+		return "named"
+	default:
+		return ""
+	}
 }
 
 // hasText tells whether the content has a text that is not empty there.

@@ -181,10 +181,14 @@ func (s *Syncer) build(ctx context.Context, r *Request, from Token, t *telling) 
 // read, and false when what was read has to do: timeUp fired, r.Closing closed,
 // or newer polls of the device took the place. nothing is how often the poll
 // read in vain already; the more often, the longer news rests before it is told
-// of. A device that was deleted is M_UNKNOWN_TOKEN.
+// of. A device that was deleted is M_UNKNOWN_TOKEN, one that waits too often at
+// once M_LIMIT_EXCEEDED.
 func (s *Syncer) Wait(ctx context.Context, sub *storage.Subscription, timeUp <-chan time.Time, r Request, nothing int) (bool, error) {
 	rest := restAfter(nothing)
-	poll := s.polls.enter(r.DeviceNum)
+	poll, err := s.polls.enter(r.DeviceNum)
+	if err != nil {
+		return false, err
+	}
 	defer s.polls.leave(r.DeviceNum, poll)
 	news := sub.C()
 	var rested <-chan time.Time

@@ -231,29 +231,47 @@ func TestDeletedBeforePoll(t *testing.T) {
 }
 
 // Too many polls of one device: the oldest is answered, with a token that
-// continues where it was; other devices are not touched.
+// continues where it was, and where that has only begun the new one is refused,
+// so that they do not chase each other; other devices are not touched.
 func TestPollsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, Options{MaxPolls: 2})
 		since := f.mustSync(Request{}).Next().String()
-		began := time.Now()
 		otherSince := f.mustSync(Request{DeviceNum: f.other}).Next().String()
 		other := f.poll(t.Context(), Request{DeviceNum: f.other, Since: otherSince, Timeout: time.Minute})
 		var polls []<-chan result
-		for range 4 {
+		poll := func() {
 			polls = append(polls, f.poll(t.Context(), Request{Since: since, Timeout: time.Minute}))
 			synctest.Wait()
 		}
-		for i, p := range polls {
-			want := time.Duration(0)
-			if i >= 2 {
-				want = time.Minute
+		wantEnded := func(i int, code matrix.Code) {
+			t.Helper()
+			select {
+			case r := <-polls[i]:
+				wantResult(t, r, 0, code, nil)
+			default:
+				t.Errorf("poll %d waits", i)
 			}
-			r := <-p
-			wantResult(t, r, 0, "", nil)
-			if took := time.Since(began); took != want {
-				t.Errorf("poll %d took %v, want %v", i, took, want)
-			}
+		}
+		poll()
+		time.Sleep(minPoll / 2)
+		poll()
+		poll()
+		wantEnded(2, matrix.LimitExceeded)
+		time.Sleep(minPoll / 2)
+		poll()
+		wantEnded(0, "")
+		poll()
+		wantEnded(4, matrix.LimitExceeded)
+		time.Sleep(minPoll / 2)
+		poll()
+		wantEnded(1, "")
+		began := time.Now()
+		for _, i := range []int{3, 5} {
+			wantResult(t, <-polls[i], 0, "", nil)
+		}
+		if took := time.Since(began); took != time.Minute {
+			t.Errorf("the last poll took %v", took)
 		}
 		wantResult(t, <-other, 0, "", nil)
 		if n := len(f.syncer.polls.waiting); n != 0 {

@@ -217,11 +217,7 @@ func (v *Viewer) MembersAt(e storage.Event, users []matrix.UserID) ([]storage.Ev
 // types, or of all if none are named. It is [ErrHidden] where they may not see
 // the event before that place. A place after their leaving means their leaving.
 func (v *Viewer) StateAt(r *Room, at Token, types ...string) ([]storage.Event, error) {
-	s, err := v.stayIn(r.Num)
-	if err != nil {
-		return nil, err
-	}
-	if at.InStream() && at.Before > min(v.rx.Pos(), s.until()) {
+	if at.InStream() && at.Before > r.Upto {
 		return v.State(r, types...)
 	}
 	last, err := v.lastBefore(r, at)

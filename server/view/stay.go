@@ -3,7 +3,6 @@ package view
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"hearth/storage"
 	"hearth/storage/matrix"
@@ -36,14 +35,6 @@ func (s stay) within(e storage.Event) bool {
 	default:
 		return e.Depth < s.end.Depth
 	}
-}
-
-// until is the position up to which the room's stream may be theirs.
-func (s stay) until() int64 {
-	if s.joined() {
-		return math.MaxInt64
-	}
-	return s.end.Pos
 }
 
 // maxChanges bounds how far back a stay is looked for, in changes of the user's

@@ -68,12 +68,13 @@ func (v *Viewer) Ignores(sender matrix.UserID) (bool, error) {
 			return false, fmt.Errorf("ignored users: %w", err)
 		default:
 			var list struct {
-				Users map[matrix.UserID]jsontext.Value `json:"ignored_users"`
+				Users map[string]jsontext.Value `json:"ignored_users"`
 			}
-			// Clients may store anything; what is no list ignores nobody.
+			// Clients may store anything; what is no list ignores nobody. What is no
+			// user among others is nobody, and takes nothing from the others.
 			if json.Unmarshal(data.Content, &list) == nil {
 				for u := range list.Users {
-					v.ignored[u] = struct{}{}
+					v.ignored[matrix.UserID(u)] = struct{}{}
 				}
 			}
 		}

@@ -195,7 +195,7 @@ func TestIgnoredAndErased(t *testing.T) {
 	want(carol, message, state)
 	w.write(func(tx *storage.Tx) error {
 		_, err := tx.SetAccountData(bob.Num, storage.AccountData{
-			Type: typeIgnored, Content: jsontext.Value(`{"ignored_users":{"` + string(alice.ID) + `":{}}}`),
+			Type: typeIgnored, Content: jsontext.Value(`{"ignored_users":{"":{},"@alice":{},"` + string(alice.ID) + `":{}}}`),
 		}, storage.AccountDataLimits{})
 		return err
 	})
