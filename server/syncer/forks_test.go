@@ -4,12 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"hearth/federation/room"
 	"hearth/federation/rules"
+	"hearth/server/view"
 	"hearth/storage"
 	"hearth/storage/matrix"
 	"hearth/storage/storagetest"
@@ -133,13 +137,23 @@ func (f *forks) draft(who *person, n int) room.Draft {
 // fork has an event received that was made on one of the last events.
 func (f *forks) fork(d room.Draft) {
 	f.t.Helper()
+	var recent []storage.Event
+	err := f.store.Read(f.t.Context(), "test", func(rx *storage.Rx) (err error) {
+		recent, _, err = rx.RoomNews(f.room.Num, 0, rx.Pos(), 5)
+		return err
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.receive(d, recent[f.rng.IntN(len(recent))])
+}
+
+// receive has an event received that was made on another.
+func (f *forks) receive(d room.Draft, parent storage.Event) {
+	f.t.Helper()
 	var ev *matrix.Event
-	err := f.store.Read(f.t.Context(), "test", func(rx *storage.Rx) error {
-		recent, _, err := rx.RoomNews(f.room.Num, 0, rx.Pos(), 5)
-		if err != nil {
-			return err
-		}
-		ev, err = f.build(rx, d, recent[f.rng.IntN(len(recent))])
+	err := f.store.Read(f.t.Context(), "test", func(rx *storage.Rx) (err error) {
+		ev, err = f.build(rx, d, parent)
 		return err
 	})
 	if err != nil {
@@ -154,7 +168,10 @@ func (f *forks) fork(d room.Draft) {
 func (f *forks) build(rx *storage.Rx, d room.Draft, parent storage.Event) (*matrix.Event, error) {
 	t := matrix.Template{
 		RoomID: f.room.ID, Type: d.Type, StateKey: d.StateKey, Sender: d.Sender, Content: d.Content,
-		PrevEvents: []matrix.EventID{parent.ID()}, Depth: parent.Event.Depth() + 1, OriginServerTS: rx.Now.UnixMilli() + int64(f.rng.IntN(1000)),
+		PrevEvents: []matrix.EventID{parent.ID()}, Depth: parent.Event.Depth() + 1, OriginServerTS: d.TS,
+	}
+	if d.TS == 0 {
+		t.OriginServerTS = rx.Now.UnixMilli() + int64(f.rng.IntN(1000))
 	}
 	for _, k := range rules.TemplateAuthKeys(f.room.Version, &t) {
 		num, err := rx.StateEvent(parent.StateBefore, k.Type, k.StateKey)
@@ -223,5 +240,106 @@ func (f *forks) check(c *forkClient) {
 	}
 	if f.t.Failed() {
 		f.t.FailNow()
+	}
+}
+
+// What a user saw of a room ends where they left it, as the room had it then,
+// whatever another branch makes of their membership later.
+func TestLeavingIsOfTheRoom(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	f := &forks{world: w, alice: w.person("alice"), bob: w.person("bob")}
+	alice, bob := f.alice, f.bob
+	reads := func() (page string) {
+		t.Helper()
+		err := w.store.Read(t.Context(), "test", func(rx *storage.Rx) error {
+			v := view.New(rx, view.User{ID: bob.id, Num: bob.num, Device: bob.device})
+			r, err := v.Room(f.room.ID)
+			if err != nil {
+				return err
+			}
+			p, err := v.Page(r, view.Query{Backwards: true, Limit: 4})
+			for _, e := range slices.Backward(p.Events) {
+				page += fmt.Sprint(e.Type(), string(e.Content()), " ")
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return page
+	}
+	key := string(bob.id)
+	ban := room.Draft{
+		Sender: alice.id, Type: matrix.TypeMember, StateKey: &key, Content: jsontext.Value(`{"membership":"ban"}`),
+		TS: time.Now().Add(time.Hour).UnixMilli(), // the last word
+	}
+
+	// Banned by who had not seen that he was kicked already.
+	f.room = alice.create(room.Creation{Preset: room.PresetPublic, Version: "11"})
+	bob.act(f.room, "join", nil)
+	said := alice.say(f.room, "0")
+	alice.act(f.room, "kick", bob)
+	alice.say(f.room, "secret")
+	f.receive(ban, said)
+	if page := reads(); strings.Contains(page, "secret") || !strings.Contains(page, `"0"`) {
+		t.Errorf("bob, who was kicked and then banned, reads %s", page)
+	}
+
+	// Banned by who had not seen that he joined.
+	f.room = alice.create(room.Creation{Preset: room.PresetPublic, Version: "11"})
+	before := alice.say(f.room, "0")
+	bob.act(f.room, "join", nil)
+	alice.say(f.room, "1")
+	bob.sync("")
+	alice.say(f.room, "2")
+	f.receive(ban, before)
+	alice.say(f.room, "secret")
+	got := bob.sync("").Rooms.Leave[f.room.ID]
+	want(t, "the last of the room", got.timeline(), "message=2 member(@bob)=ban")
+	if page := reads(); strings.Contains(page, "secret") || !strings.Contains(page, `"1"`) || !strings.Contains(page, `"2"`) {
+		t.Errorf("bob, who was banned before he joined, reads %s", page)
+	}
+}
+
+// A page up to what /sync told ends there, and leaves out nothing that came since.
+func TestPageToWhatWasTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	f := &forks{world: w, alice: w.person("alice"), bob: w.person("bob")}
+	f.room = f.alice.public()
+	first := f.alice.say(f.room, "0")
+	for i := range 5 {
+		f.alice.say(f.room, fmt.Sprint(i+1))
+	}
+	f.alice.sync("")
+	since, err := ParseToken(f.alice.since)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.receive(room.Draft{Sender: f.alice.id, Type: "m.room.message", Content: jsontext.Value(`{"body":"new"}`), TS: 1}, first)
+	err = w.store.Read(t.Context(), "test", func(rx *storage.Rx) error {
+		v := view.New(rx, view.User{ID: f.alice.id, Num: f.alice.num, Device: f.alice.device})
+		r, err := v.Room(f.room.ID)
+		if err != nil {
+			return err
+		}
+		told := view.StreamToken(since.Pos)
+		back, err := v.Page(r, view.Query{To: &told, Backwards: true, Limit: 100})
+		if err != nil {
+			return err
+		}
+		forth, err := v.Page(r, view.Query{To: &told, Limit: 100})
+		if err != nil {
+			return err
+		}
+		all, err := v.Page(r, view.Query{Limit: 100})
+		if len(back.Events) != 1 || len(forth.Events) != len(all.Events)-1 {
+			t.Errorf("%d events since what was told, and %d of %d before it", len(back.Events), len(forth.Events), len(all.Events))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -72,7 +72,7 @@ func (b *builder) spanOf(m storage.Membership) (span, error) {
 // nothing of what was before the user left the last time. A room that is new to
 // the client counts as limited: clients expect to ask for its history.
 func (b *builder) joinedAnew(sp span) (span, error) {
-	e, err := b.memberAt(sp.m, b.since)
+	e, err := b.viewer.MemberAt(sp.m, b.since)
 	if errors.Is(err, storage.ErrNotFound) {
 		sp.after, sp.whole, sp.fresh, sp.gap = 0, true, true, true
 		return sp, nil
@@ -88,7 +88,8 @@ func (b *builder) joinedAnew(sp span) (span, error) {
 // comeBack has a span begin where the user left before, given the membership at
 // the client's token, and tells whether there was a time before.
 func (b *builder) comeBack(sp *span, e storage.Event) (gap bool, err error) {
-	sp.after, gap, err = b.lastLeft(sp.m, e)
+	left, gap, err := b.viewer.LastLeft(sp.m, e)
+	sp.after = left.Pos
 	sp.whole, sp.back = true, sp.after > 0
 	if !invited(e) {
 		sp.known = sp.after
@@ -122,7 +123,7 @@ func (b *builder) left(sp span) (span, error) {
 		sp.outside = true
 		return sp, nil
 	}
-	at, err := b.leftAt(sp.m)
+	at, err := b.viewer.LeftAt(sp.m.Room)
 	if err != nil {
 		return sp, err
 	}
@@ -136,7 +137,7 @@ func (b *builder) left(sp span) (span, error) {
 		return sp, nil
 	}
 	sp.upto = at
-	e, err := b.memberAt(sp.m, b.since)
+	e, err := b.viewer.MemberAt(sp.m, b.since)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		sp.after, sp.whole = 0, true
@@ -156,71 +157,9 @@ func (b *builder) mayHaveMissed(m storage.Membership, leftAt int64) (bool, error
 	if leftAt == 0 {
 		return false, nil
 	}
-	e, err := b.memberAt(m, b.since)
+	e, err := b.viewer.MemberAt(m, b.since)
 	if errors.Is(err, storage.ErrNotFound) {
 		return false, nil
 	}
 	return err == nil && invited(e), err
-}
-
-// leftAt is the position at which the user stopped being a member the last
-// time, 0 if the user never was one.
-func (b *builder) leftAt(m storage.Membership) (int64, error) {
-	before, err := b.memberAt(m, m.Since-1)
-	if errors.Is(err, storage.ErrNotFound) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	if before.Membership() == matrix.MembershipJoin {
-		return m.Since, nil
-	}
-	at, _, err := b.lastLeft(m, before)
-	return at, err
-}
-
-// maxMoves bounds how many memberships are looked at to find out when a user
-// was a member last: those who were invited and refused a hundred times since
-// are told as if they never were.
-const maxMoves = 100
-
-// lastLeft is the position at which the user stopped being a member, given the
-// membership event of some time after that; 0 if there is no such time. gap
-// tells that the client may have been told of the room's timeline before: what
-// had the user leave, if it was only an invitation that was refused.
-func (b *builder) lastLeft(m storage.Membership, e storage.Event) (at int64, gap bool, err error) {
-	for range maxMoves {
-		gap = gap || e.Membership() == matrix.MembershipLeave || e.Membership() == matrix.MembershipBan
-		if e.Pos <= 0 {
-			return 0, gap, nil // from before this server was in the room
-		}
-		before, err := b.memberAt(m, e.Pos-1)
-		switch {
-		case errors.Is(err, storage.ErrNotFound):
-			return 0, gap, nil
-		case err != nil:
-			return 0, false, err
-		case before.Membership() == matrix.MembershipJoin:
-			return e.Pos, true, nil
-		case before.Pos >= e.Pos:
-			return 0, gap, nil // resolution brought an older one back: no order to follow
-		}
-		e = before
-	}
-	return 0, gap, nil
-}
-
-// memberAt is the user's membership event in the room's current state as it was
-// at a position; ErrNotFound where there was none.
-func (b *builder) memberAt(m storage.Membership, pos int64) (storage.Event, error) {
-	state, err := b.rx.CurrentStateAt(m.Room, pos)
-	if err != nil {
-		return storage.Event{}, err
-	}
-	num, err := b.rx.StateEvent(state, matrix.TypeMember, string(m.User))
-	if err != nil {
-		return storage.Event{}, err
-	}
-	return b.rx.EventByNum(num)
 }

@@ -81,14 +81,18 @@ type scan struct {
 
 func newScan(r *Room, q Query) *scan {
 	s := &scan{room: r.Num, backwards: q.Backwards, to: q.To, upto: r.Upto}
+	toStream := q.To != nil && q.To.InStream()
+	if toStream && !q.Backwards { // where it lies in the graph is no matter
+		s.upto = min(s.upto, q.To.Before-1)
+	}
 	switch {
-	case q.From == nil && q.Backwards:
-		s.at = StreamToken(r.Upto)
-	case q.From == nil:
-		s.at = Token{Depth: 1, Pos: math.MinInt64}
-	default:
+	case q.From != nil:
 		s.at = *q.From
-		s.stream = s.at.InStream() && (!q.Backwards || q.To != nil && q.To.InStream())
+		s.stream = s.at.InStream() && (!q.Backwards || toStream)
+	case q.Backwards:
+		s.at, s.stream = StreamToken(r.Upto), toStream
+	default:
+		s.at = Token{Depth: 1, Pos: math.MinInt64}
 	}
 	if q.Backwards && (s.at.Before == 0 || s.at.Before > r.Upto+1) {
 		s.at.Before = r.Upto + 1

@@ -63,51 +63,74 @@ func (v *Viewer) stayIn(room storage.RoomNum) (stay, error) {
 	return s, nil
 }
 
-// followStay goes back through the user's memberships to the last join.
+// followStay finds the end of the user's last stay, as the room's current state
+// had it then. What the events say that they replaced is another matter: that is
+// what their own branch of the graph had.
 func (v *Viewer) followStay(m storage.Membership) (stay, error) {
 	s := stay{membership: m.Membership}
-	var e storage.Event
-	var err error
-	if m.Event != 0 {
-		e, err = v.rx.EventByNum(m.Event)
-	} else {
-		e, err = v.vanished(m)
-	}
-	if err != nil {
-		return stay{}, err
-	}
 	if s.joined() {
 		return s, nil
 	}
-	for range maxChanges {
-		if e.Replaces == 0 {
-			return s, nil
-		}
-		was, err := v.rx.EventByNum(e.Replaces)
-		if err != nil {
-			return stay{}, err
-		}
-		if was.Membership() == matrix.MembershipJoin {
-			s.end = e
-			return s, nil
-		}
-		e = was
+	before, err := v.MemberAt(m, m.Since-1)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return s, nil
+	case err != nil:
+		return stay{}, err
+	case before.Membership() != matrix.MembershipJoin:
+		s.end, _, err = v.LastLeft(m, before)
+		return s, err
 	}
-	return s, nil
+	if s.end, err = v.MemberAt(m, m.Since); errors.Is(err, storage.ErrNotFound) {
+		s.end, err = storage.Event{Num: -1, Room: m.Room}, nil // no event: a state resolution took the entry away
+	}
+	s.end.Pos = m.Since
+	return s, err
 }
 
-// vanished stands for the event that ended a membership where none did: a state
-// resolution took the entry out of the state.
-func (v *Viewer) vanished(m storage.Membership) (storage.Event, error) {
-	e := storage.Event{Num: -1, Room: m.Room, Pos: m.Pos}
-	changes, err := v.rx.StateChanges(m.Room, m.Pos-1, m.Pos)
+// LeftAt is the position at which the user stopped being a member of a room the
+// last time; 0 if they never were one, are one, or forgot the room.
+func (v *Viewer) LeftAt(room storage.RoomNum) (int64, error) {
+	s, err := v.stayIn(room)
+	return s.end.Pos, err
+}
+
+// LastLeft goes back from a membership of the user's that was in the room's
+// current state once, and had them outside, to the one with which they stopped
+// being a member; the zero event if there is none. out tells whether one of
+// those it passed has them leave or banned.
+func (v *Viewer) LastLeft(m storage.Membership, e storage.Event) (left storage.Event, out bool, err error) {
+	for range maxChanges {
+		out = out || e.Membership() == matrix.MembershipLeave || e.Membership() == matrix.MembershipBan
+		if e.Pos <= 0 {
+			break // from before this server was in the room
+		}
+		before, err := v.MemberAt(m, e.Pos-1)
+		switch {
+		case errors.Is(err, storage.ErrNotFound):
+			return storage.Event{}, out, nil
+		case err != nil:
+			return storage.Event{}, false, err
+		case before.Membership() == matrix.MembershipJoin:
+			return e, true, nil
+		case before.Pos >= e.Pos:
+			return storage.Event{}, out, nil // resolution brought an older one back: no order to follow
+		}
+		e = before
+	}
+	return storage.Event{}, out, nil
+}
+
+// MemberAt is the user's membership event in the room's current state as it was
+// at a position; [storage.ErrNotFound] where there was none.
+func (v *Viewer) MemberAt(m storage.Membership, pos int64) (storage.Event, error) {
+	state, err := v.rx.CurrentStateAt(m.Room, pos)
 	if err != nil {
 		return storage.Event{}, err
 	}
-	for _, c := range changes {
-		if c.Type == matrix.TypeMember && c.StateKey == string(m.User) {
-			e.Replaces = c.Was
-		}
+	num, err := v.rx.StateEvent(state, matrix.TypeMember, string(m.User))
+	if err != nil {
+		return storage.Event{}, err
 	}
-	return e, nil
+	return v.rx.EventByNum(num)
 }
