@@ -18,38 +18,37 @@ const maxToldMembers = 100_000
 type toldMembers struct {
 	mu      sync.Mutex // guards what follows
 	devices map[int64]*toldDevice
-	size    int // devices, and what is remembered of them
-	begun   uint64
+	size    int   // devices, and what is remembered of them
+	answers int64 // that were begun
 }
 
 // toldDevice is what one device was told along one chain of tokens. A client
 // that goes on from another token is another client for all that is known, such
 // as one that was restored from a backup: its chain begins with nothing.
 type toldDevice struct {
-	has    map[storage.EventNum]struct{} // the client has these
-	at     int64                         // and presented this position
-	sent   []storage.EventNum            // told in the answer after that, which it may not have got
-	sentAt int64                         // the position of that answer
-	last   uint64                        // the request that came last
+	has  map[storage.EventNum]struct{} // the client has these
+	at   int64                         // and presented the token of this answer
+	sent []storage.EventNum            // told in the answer after that, which it may not have got
+	last int64                         // that answer
 }
 
-// telling is one request of a device. A nil telling remembers nothing, and
+// telling is one answer to a device. A nil telling remembers nothing, and
 // everything is told.
 type telling struct {
 	members *toldMembers
 	device  int64
-	since   int64
-	request uint64
-	told    []storage.EventNum // in the answer that is being made
+	answer  int64              // its number
+	told    []storage.EventNum // in it so far
 }
 
-// begin begins a request that presents the position since; 0 is a first sync.
-func (m *toldMembers) begin(device, since int64) *telling {
+// begin begins an answer to a device that presents the token of another; 0: of
+// none.
+func (m *toldMembers) begin(device, at int64) *telling {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d := m.devices[device]
 	switch {
-	case d == nil || since == 0 || since != d.at && since != d.sentAt:
+	case d == nil || at == 0 || at != d.at && at != d.last:
 		m.drop(device)
 		d = &toldDevice{has: map[storage.EventNum]struct{}{}}
 		if m.devices == nil {
@@ -57,17 +56,17 @@ func (m *toldMembers) begin(device, since int64) *telling {
 		}
 		m.devices[device] = d
 		m.size += d.size()
-	case since == d.sentAt:
+	case at == d.last:
 		before := d.size()
 		for _, e := range d.sent {
 			d.has[e] = struct{}{}
 		}
 		m.size += d.size() - before
 	}
-	m.begun++
+	m.answers++
 	m.size -= len(d.sent)
-	d.at, d.sent, d.sentAt, d.last = since, nil, since, m.begun
-	return &telling{members: m, device: device, since: since, request: m.begun}
+	d.at, d.sent, d.last = at, nil, m.answers
+	return &telling{members: m, device: device, answer: m.answers}
 }
 
 func (d *toldDevice) size() int { return 1 + len(d.has) + len(d.sent) }
@@ -79,10 +78,10 @@ func (m *toldMembers) drop(device int64) {
 	}
 }
 
-// current is the device, unless it was forgotten or has made another request.
+// current is the device, unless it was forgotten or is answered anew.
 // m.mu is held.
 func (t *telling) current() *toldDevice {
-	if d := t.members.devices[t.device]; d != nil && d.last == t.request {
+	if d := t.members.devices[t.device]; d != nil && d.last == t.answer {
 		return d
 	}
 	return nil
@@ -120,13 +119,8 @@ func (t *telling) again() {
 	}
 }
 
-// sent ends the request with an answer that gives the client a position. Where
-// that is the one it came with, the next request will not tell whether the
-// answer arrived.
-func (t *telling) sent(pos int64) {
-	if t == nil || pos <= t.since {
-		return
-	}
+// sent tells that the answer goes to the client.
+func (t *telling) sent() {
 	m := t.members
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -134,7 +128,7 @@ func (t *telling) sent(pos int64) {
 	if d == nil {
 		return
 	}
-	d.sent, d.sentAt = t.told, pos
+	d.sent = t.told
 	m.size += len(t.told)
 	for m.size > maxToldMembers {
 		for any := range m.devices { // whichever comes first

@@ -84,10 +84,11 @@ func (s *Syncer) Sync(ctx context.Context, r Request) (resp Response, err error)
 	}
 	var t *telling
 	if state := r.Filter.Room.State; state.LazyLoadMembers && !state.IncludeRedundantMembers {
-		t = s.told.begin(r.DeviceNum, from.Pos)
+		t = s.told.begin(r.DeviceNum, from.Answer)
+		from.Answer = t.answer
 		defer func() {
 			if err == nil {
-				t.sent(resp.next.Pos)
+				t.sent()
 			}
 		}()
 	}
@@ -140,7 +141,7 @@ func (s *Syncer) trust(r Request) (Token, error) {
 		return Token{Lost: true}, nil //nolint:nilerr // as if there were none
 	}
 	if t.Boot != s.boot {
-		t.Live = 0
+		t.Live, t.Answer = 0, 0
 	}
 	return t, nil
 }
@@ -156,7 +157,7 @@ func (s *Syncer) build(ctx context.Context, r *Request, from Token, t *telling) 
 		} else if err != nil {
 			return err
 		}
-		resp.next = Token{Epoch: s.store.Epoch(), Pos: rx.Pos(), Device: r.DeviceNum, Boot: s.boot}
+		resp.next = Token{Epoch: s.store.Epoch(), Pos: rx.Pos(), Device: r.DeviceNum, Answer: from.Answer, Boot: s.boot}
 		if err := s.readToDevice(ctx, rx, r.DeviceNum, &resp); err != nil || resp.cut {
 			return err
 		}

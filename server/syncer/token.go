@@ -10,7 +10,7 @@ import (
 
 // tokenVersion is the format of the tokens made here. A token of another
 // format is well-formed but not understood, and is answered by a full sync.
-const tokenVersion = 2
+const tokenVersion = 3
 
 // maxTokenLength bounds what is decoded of a since parameter, in bytes. Six
 // varints, the version, the nonce and the checksum need far less.
@@ -27,7 +27,8 @@ type Token struct {
 	ToDevice int64  // to-device messages were told up to here
 	Device   int64  // the device incarnation it was made for
 	Live     int64  // streams that die with the process were told up to here
-	Boot     uint32 // the process whose Live it is
+	Answer   int64  // which answer to a client that loads members lazily it came with last; 0: none
+	Boot     uint32 // the process whose Live and Answer they are
 	// Lost: the client has a history that cannot be continued, and was told
 	// nothing since, Pos being 0, but to-device messages. The next response has
 	// to tell that there is a gap in every room.
@@ -49,7 +50,7 @@ func (t Token) String() string {
 	if t.Lost {
 		pos = lostPos
 	}
-	for _, v := range []int64{t.Epoch, pos, t.ToDevice - t.Pos, t.Device, t.Live} {
+	for _, v := range []int64{t.Epoch, pos, t.ToDevice - t.Pos, t.Device, t.Live, t.Answer} {
 		b = binary.AppendVarint(b, v)
 	}
 	b = binary.BigEndian.AppendUint32(b, t.Boot)
@@ -76,7 +77,7 @@ func ParseToken(s string) (Token, error) {
 	}
 	b, boot := b[1:len(b)-4], b[len(b)-4:]
 	t := Token{Boot: binary.BigEndian.Uint32(boot)}
-	for _, v := range []*int64{&t.Epoch, &t.Pos, &t.ToDevice, &t.Device, &t.Live} {
+	for _, v := range []*int64{&t.Epoch, &t.Pos, &t.ToDevice, &t.Device, &t.Live, &t.Answer} {
 		n := 0
 		if *v, n = binary.Varint(b); n <= 0 {
 			return Token{}, errMalformed
@@ -87,7 +88,7 @@ func ParseToken(s string) (Token, error) {
 		t.Pos = 0
 	}
 	t.ToDevice += t.Pos
-	if len(b) != 0 || t.Pos < 0 || t.ToDevice < 0 || t.Live < 0 {
+	if len(b) != 0 || t.Pos < 0 || t.ToDevice < 0 || t.Live < 0 || t.Answer < 0 {
 		return Token{}, errMalformed
 	}
 	return t, nil
