@@ -1,7 +1,6 @@
 package syncer
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -21,7 +20,6 @@ type news struct {
 	state    []storage.EventNum
 	summary  *summary // nil: not told
 	data     []storage.AccountData
-	purged   bool // the room is going
 }
 
 // tellRoom writes what there is to tell of a room into the section that was
@@ -32,8 +30,6 @@ func (b *builder) tellRoom(sp span) error {
 	}
 	n := news{span: sp}
 	switch worth, err := b.read(&n); {
-	case errors.Is(err, storage.ErrNotFound) && n.purged:
-		return nil
 	case err != nil:
 		return fmt.Errorf("%s: %w", sp.m.RoomID, err)
 	case !worth:
@@ -77,7 +73,6 @@ func (b *builder) onlyMessages(n *news) bool {
 func (b *builder) readState(n *news) error {
 	room, err := b.rx.RoomByNum(n.m.Room)
 	if err != nil {
-		n.purged = errors.Is(err, storage.ErrNotFound)
 		return err
 	}
 	if n.summary, err = b.readSummary(n, room); err != nil {
