@@ -18,7 +18,7 @@ import (
 // strings, headers or bodies.
 func (k *Kernel) logAccess(w *response, r *http.Request, c *Call, took time.Duration) {
 	level := zapcore.DebugLevel
-	if w.status >= 500 && w.err != nil && !clientLeft(r, w.err) && k.loud(w.err) {
+	if w.status >= 500 && w.err != nil && k.loud(w.err) {
 		level = zapcore.ErrorLevel
 	}
 	entry := k.log.Check(level, "request")
@@ -72,6 +72,11 @@ func (k *Kernel) loud(err error) bool {
 	}
 	return true
 }
+
+// statusClientLeft is what log and metrics say of a request whose client hung up
+// before its answer, as every closed browser does in the middle of a long poll:
+// it is no failure of the server. Nobody is sent it.
+const statusClientLeft = 499
 
 // clientLeft tells a failure that only says that nobody waits any more.
 func clientLeft(r *http.Request, err error) bool {

@@ -207,6 +207,9 @@ func (k *Kernel) finish(w *response, r *http.Request, c *Call, start time.Time) 
 		}
 	}
 	took := time.Since(start)
+	if w.status >= 500 && clientLeft(r, w.err) {
+		w.status = statusClientLeft
+	}
 	k.opt.Metrics.observe(c.route, w.status, took)
 	k.logAccess(w, r, c, took)
 	if aborted {
