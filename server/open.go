@@ -192,6 +192,7 @@ func (s *Server) openSites(ctx context.Context, now func() time.Time) error {
 
 func clientOptions(cfg config.Config) clientapi.Options {
 	return clientapi.Options{
+		TempDir:   cfg.Server.DataDir,
 		PublicURL: cfg.Server.PublicURL,
 		Support:   clientapi.Support{Email: cfg.Support.Email, MatrixID: cfg.Support.MatrixID, Page: cfg.Support.Page},
 		Turn: clientapi.Turn{

@@ -28,6 +28,9 @@ type Options struct {
 	// AccountData bounds what one user keeps.
 	AccountData storage.AccountDataLimits
 	Rooms       RoomLimits
+	// TempDir is where long answers wait for slow clients. "": where the system
+	// has such files, which may be memory.
+	TempDir string
 }
 
 // RoomLimits bounds what one request may put into a new room, and how many

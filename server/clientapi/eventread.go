@@ -72,8 +72,7 @@ func (a *API) getContext(ctx context.Context, c *web.Call, _ web.NoBody) (pieces
 	limit, err := queryLimit(c, 10)
 	filter, err1 := queryFilter(c)
 	limit = filter.Limit(limit, limit)
-	var out pieces
-	err = a.readRoom(ctx, c, errors.Join(err, err1), func(r reading) error {
+	return a.tellRoom(ctx, c, errors.Join(err, err1), func(r reading, out pieces) error {
 		e, err := findEvent(r.rx, r.view, c, r.room.Num)
 		if err != nil {
 			return err
@@ -87,12 +86,11 @@ func (a *API) getContext(ctx context.Context, c *web.Call, _ web.NoBody) (pieces
 		if err != nil {
 			return err
 		}
-		return r.writeContext(&out, e, older, newer, filter)
+		return r.writeContext(out, e, older, newer, filter)
 	})
-	return out, err
 }
 
-func (r reading) writeContext(out *pieces, e storage.Event, older, newer view.Page, filter view.RoomEventFilter) error {
+func (r reading) writeContext(out pieces, e storage.Event, older, newer view.Page, filter view.RoomEventFilter) error {
 	all := slices.Concat([]storage.Event{e}, older.Events, newer.Events)
 	last := e
 	if n := len(newer.Events); n > 0 {
@@ -102,31 +100,27 @@ func (r reading) writeContext(out *pieces, e storage.Event, older, newer view.Pa
 	if err != nil {
 		return err
 	}
-	state = filter.Apply(state)
-	if filter.LazyLoadMembers {
-		senders := sendersOf(all)
-		state = slices.DeleteFunc(state, func(s storage.Event) bool {
-			key, _ := s.StateKey()
-			return s.Type() == matrix.TypeMember && !slices.Contains(senders, matrix.UserID(key))
-		})
+	senders := sendersOf(all)
+	wanted := func(s storage.Event) bool {
+		key, _ := s.StateKey()
+		return filter.AllowsEvent(s) &&
+			(!filter.LazyLoadMembers || s.Type() != matrix.TypeMember || slices.Contains(senders, matrix.UserID(key)))
 	}
 	events, err := r.view.ClientEvents(all, withRoom)
 	if err != nil {
 		return err
 	}
-	stateEvents, err := r.view.ClientEvents(state, asState)
-	if err != nil {
-		return err
-	}
 	n := 1 + len(older.Events)
-	out.raw(`{"event":`)
-	out.list = append(out.list, events[0])
+	out.Text(`{"event":`)
+	out.json(events[0])
 	out.array(`,"events_before":`, events[1:n])
 	out.array(`,"events_after":`, events[n:])
-	out.array(`,"state":`, stateEvents)
+	if err := r.writeState(out, `,"state":`, state, wanted); err != nil {
+		return err
+	}
 	out.text(`,"start":`, older.End.String())
 	out.text(`,"end":`, newer.End.String())
-	out.raw("}")
+	out.Text("}")
 	return nil
 }
 

@@ -39,8 +39,7 @@ type profile struct {
 
 // getJoinedMembers serves GET /_matrix/client/v3/rooms/{roomId}/joined_members.
 func (a *API) getJoinedMembers(ctx context.Context, c *web.Call, _ web.NoBody) (pieces, error) {
-	var out pieces
-	err := a.readRoom(ctx, c, nil, func(r reading) error {
+	return a.tellRoom(ctx, c, nil, func(r reading, out pieces) error {
 		if !r.room.Joined() {
 			return matrix.Errorf(matrix.Forbidden, "you are not in this room")
 		}
@@ -48,30 +47,31 @@ func (a *API) getJoinedMembers(ctx context.Context, c *web.Call, _ web.NoBody) (
 		if err != nil {
 			return err
 		}
-		nums := make([]storage.EventNum, len(members))
-		for i, m := range members {
-			nums[i] = m.Event
-		}
-		events, err := r.rx.EventsByNum(nums)
-		if err != nil {
-			return err
-		}
-		for i, e := range events {
-			one, err := json.Marshal(profileOf(e))
+		out.Text(`{"joined":{`)
+		before := ""
+		for page := range slices.Chunk(members, statePage) {
+			nums := make([]storage.EventNum, len(page))
+			for i, m := range page {
+				nums[i] = m.Event
+			}
+			events, err := r.rx.EventsByNum(nums)
 			if err != nil {
 				return err
 			}
-			before := ","
-			if i == 0 {
-				before = `{"joined":{`
+			for i, e := range events {
+				one, err := json.Marshal(profileOf(e))
+				if err != nil {
+					return err
+				}
+				out.text(before, string(page[i].User))
+				out.Text(":")
+				out.json(one)
+				before = ","
 			}
-			out.text(before, string(members[i].User))
-			out.raw(":" + string(one))
 		}
-		out.raw("}}")
+		out.Text("}}")
 		return nil
 	})
-	return out, err
 }
 
 func profileOf(member storage.Event) profile {
@@ -105,28 +105,21 @@ func (a *API) getMembers(ctx context.Context, c *web.Call, _ web.NoBody) (pieces
 		m := e.Membership()
 		return is == "" && not == "" || m == is || not != "" && m != not
 	}
-	var out pieces
-	err = a.readRoom(ctx, c, errors.Join(err, err1, err2), func(r reading) error {
+	return a.tellRoom(ctx, c, errors.Join(err, err1, err2), func(r reading, out pieces) error {
 		members, err := r.members(c.User, at)
 		if err != nil {
 			return hidden(err)
 		}
-		members = slices.DeleteFunc(members, func(e storage.Event) bool { return e.Num == 0 || !wanted(e) })
-		events, err := r.view.ClientEvents(members, asState)
-		if err != nil {
-			return err
-		}
-		out.array(`{"chunk":`, events)
-		out.raw("}")
-		return nil
+		err = r.writeState(out, `{"chunk":`, members, wanted)
+		out.Text("}")
+		return err
 	})
-	return out, err
 }
 
 // members lists the room's memberships, as of a place or as the caller may read
 // them. Who is in the room is refused no place: one from before what they may see,
 // as lies before the first timeline that they were told, means their joining.
-func (r reading) members(user matrix.UserID, at *view.Token) ([]storage.Event, error) {
+func (r reading) members(user matrix.UserID, at *view.Token) ([]storage.EventNum, error) {
 	if at == nil {
 		return r.view.State(r.room, matrix.TypeMember)
 	}

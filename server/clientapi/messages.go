@@ -21,8 +21,7 @@ func (a *API) getMessages(ctx context.Context, c *web.Call, _ web.NoBody) (piece
 	filter, err := queryFilter(c)
 	errs[4] = err
 	q.Filter, q.Limit = &filter, filter.Limit(q.Limit, q.Limit)
-	var out pieces
-	err = a.readRoom(ctx, c, errors.Join(errs[:]...), func(r reading) error {
+	return a.tellRoom(ctx, c, errors.Join(errs[:]...), func(r reading, out pieces) error {
 		page, err := r.view.Page(r.room, q)
 		if err != nil {
 			return err
@@ -31,12 +30,11 @@ func (a *API) getMessages(ctx context.Context, c *web.Call, _ web.NoBody) (piece
 		if start == "" {
 			start = page.Start.String()
 		}
-		return r.writePage(&out, start, page, q)
+		return r.writePage(out, start, page, q)
 	})
-	return out, err
 }
 
-func (r reading) writePage(out *pieces, start string, page view.Page, q view.Query) error {
+func (r reading) writePage(out pieces, start string, page view.Page, q view.Query) error {
 	events, err := r.view.ClientEvents(page.Events, withRoom)
 	if err != nil {
 		return err
@@ -57,7 +55,7 @@ func (r reading) writePage(out *pieces, start string, page view.Page, q view.Que
 		}
 		out.array(`,"state":`, events)
 	}
-	out.raw("}")
+	out.Text("}")
 	return nil
 }
 
@@ -80,8 +78,7 @@ func (r reading) membersFor(events []storage.Event) ([]storage.Event, error) {
 // getRoomInitialSync serves GET /_matrix/client/v3/rooms/{roomId}/initialSync.
 func (a *API) getRoomInitialSync(ctx context.Context, c *web.Call, _ web.NoBody) (pieces, error) {
 	limit, err := queryLimit(c, 20)
-	var out pieces
-	err = a.readRoom(ctx, c, err, func(r reading) error {
+	return a.tellRoom(ctx, c, err, func(r reading, out pieces) error {
 		page, err := r.view.Page(r.room, view.Query{Backwards: true, Limit: limit})
 		if err != nil {
 			return err
@@ -95,17 +92,12 @@ func (a *API) getRoomInitialSync(ctx context.Context, c *web.Call, _ web.NoBody)
 		if err != nil {
 			return err
 		}
-		return r.writeInitialSync(&out, page, state, data)
+		return r.writeInitialSync(out, page, state, data)
 	})
-	return out, err
 }
 
-func (r reading) writeInitialSync(out *pieces, page view.Page, state []storage.Event, data []storage.AccountData) error {
+func (r reading) writeInitialSync(out pieces, page view.Page, state []storage.EventNum, data []storage.AccountData) error {
 	events, err := r.view.ClientEvents(page.Events, withRoom)
-	if err != nil {
-		return err
-	}
-	stateEvents, err := r.view.ClientEvents(state, asState)
 	if err != nil {
 		return err
 	}
@@ -118,22 +110,24 @@ func (r reading) writeInitialSync(out *pieces, page view.Page, state []storage.E
 		out.text(`,"start":`, page.End.String())
 	}
 	out.array(`,"chunk":`, events)
-	out.array(`},"state":`, stateEvents)
+	if err := r.writeState(out, `},"state":`, state, nil); err != nil {
+		return err
+	}
 	visibility := "private"
 	if r.room.Public {
 		visibility = "public"
 	}
 	out.text(`,"visibility":`, visibility)
-	out.raw(`,"account_data":[`)
+	out.Text(`,"account_data":[`)
 	for i, d := range data {
 		if i > 0 {
-			out.raw(",")
+			out.Text(",")
 		}
 		out.text(`{"type":`, d.Type)
-		out.raw(`,"content":`)
-		out.list = append(out.list, d.Content)
-		out.raw("}")
+		out.Text(`,"content":`)
+		out.json(d.Content)
+		out.Text("}")
 	}
-	out.raw("]}")
+	out.Text("]}")
 	return nil
 }

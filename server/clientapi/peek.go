@@ -37,7 +37,7 @@ func (a *API) getEvents(ctx context.Context, c *web.Call, _ web.NoBody) (pieces,
 	poll := syncer.Request{DeviceNum: c.DeviceNum, Closing: c.Closing}
 	start := from
 	for nothing := 0; ; nothing++ {
-		var out pieces
+		out := a.newPieces()
 		n, more := 0, false
 		err := a.openRoom(ctx, c, id, func(r reading) error {
 			if from == nil { // from now on, and now is fixed by the first look
@@ -49,9 +49,9 @@ func (a *API) getEvents(ctx context.Context, c *web.Call, _ web.NoBody) (pieces,
 				return err
 			}
 			n, more, from = len(page.Events), page.More, &page.End // what was looked at is not again
-			return r.writePeek(&out, *start, page)
+			return r.writePeek(out, *start, page)
 		})
-		if err != nil || n > 0 || wait <= 0 {
+		if err = out.unless(err); err != nil || n > 0 || wait <= 0 {
 			return out, err
 		}
 		if more { // all that was looked at is hidden from them
@@ -69,7 +69,7 @@ func (a *API) getEvents(ctx context.Context, c *web.Call, _ web.NoBody) (pieces,
 	}
 }
 
-func (r reading) writePeek(out *pieces, from view.Token, page view.Page) error {
+func (r reading) writePeek(out pieces, from view.Token, page view.Page) error {
 	events, err := r.view.ClientEvents(page.Events, withRoom)
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (r reading) writePeek(out *pieces, from view.Token, page view.Page) error {
 	out.text(`{"start":`, from.String())
 	out.text(`,"end":`, page.End.String())
 	out.array(`,"chunk":`, events)
-	out.raw("}")
+	out.Text("}")
 	return nil
 }
 

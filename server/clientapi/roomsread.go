@@ -1,14 +1,15 @@
 package clientapi
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"errors"
-	"io"
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"hearth/server/spill"
 	"hearth/server/syncer"
 	"hearth/server/view"
 	"hearth/server/web"
@@ -159,42 +160,77 @@ func queryOneOf(c *web.Call, name string, values ...string) (string, error) {
 	return "", matrix.Errorf(matrix.InvalidParam, "%s has no such value", name)
 }
 
-// pieces is a response put together of JSON that is stored as it is sent.
-type pieces struct{ list []jsontext.Value }
+// pieces is a response put together of JSON that is stored as it is sent. It may
+// be long: clients read it from where it waits for them.
+type pieces struct{ *spill.Buffer }
 
-func (p *pieces) raw(s string) { p.list = append(p.list, jsontext.Value(s)) }
+func (a *API) newPieces() pieces { return pieces{spill.New(a.Options.TempDir)} }
+
+// tellRoom is readRoom for an answer that fn writes.
+func (a *API) tellRoom(ctx context.Context, c *web.Call, wrong error, fn func(reading, pieces) error) (pieces, error) {
+	out := a.newPieces()
+	return out, out.unless(a.readRoom(ctx, c, wrong, func(r reading) error { return fn(r, out) }))
+}
+
+// unless gives the response up where there is an error, or it is not whole.
+func (p pieces) unless(err error) error {
+	if err = cmp.Or(err, p.Err()); err != nil {
+		_ = p.Close()
+	}
+	return err
+}
 
 // text adds a key, with whatever comes before it, and a string.
-func (p *pieces) text(key, s string) {
+func (p pieces) text(key, s string) {
 	quoted, err := jsontext.AppendQuote([]byte(key), s)
 	if err != nil { // not of valid UTF-8, as nothing stored is
 		quoted = append([]byte(key), `""`...)
 	}
-	p.list = append(p.list, quoted)
+	p.json(quoted)
 }
+
+func (p pieces) json(v jsontext.Value) { _, _ = p.Write(v) } // unless asks for errors
 
 // array adds a key, with whatever comes before it, and a list.
-func (p *pieces) array(key string, list []jsontext.Value) {
-	p.raw(key)
-	p.raw("[")
-	for i, v := range list {
-		if i > 0 {
-			p.raw(",")
-		}
-		p.list = append(p.list, v)
-	}
-	p.raw("]")
+func (p pieces) array(key string, list []jsontext.Value) {
+	p.Text(key + "[")
+	p.items(list, false)
+	p.Text("]")
 }
 
-// WriteJSON implements [web.JSONWriter].
-func (p pieces) WriteJSON(w io.Writer) error {
-	b := bufio.NewWriterSize(w, 32<<10)
-	for _, v := range p.list {
-		if _, err := b.Write(v); err != nil {
+// items adds a part of a list; more tells that it goes on one.
+func (p pieces) items(list []jsontext.Value, more bool) {
+	for i, v := range list {
+		if i > 0 || more {
+			p.Text(",")
+		}
+		p.json(v)
+	}
+}
+
+// statePage is how many events of a state are in memory at once.
+const statePage = 128
+
+// writeState adds a key, with whatever comes before it, and those of the events
+// that are wanted; nil: all. What is lost of them is left out.
+func (r reading) writeState(out pieces, key string, nums []storage.EventNum, wanted func(storage.Event) bool) error {
+	out.Text(key + "[")
+	any := false
+	for page := range slices.Chunk(nums, statePage) {
+		events, err := r.rx.EventsByNum(page)
+		if err != nil {
 			return err
 		}
+		events = slices.DeleteFunc(events, func(e storage.Event) bool { return e.Num == 0 || wanted != nil && !wanted(e) })
+		texts, err := r.view.ClientEvents(events, asState)
+		if err != nil {
+			return err
+		}
+		out.items(texts, any)
+		any = any || len(texts) > 0
 	}
-	return b.Flush()
+	out.Text("]")
+	return nil
 }
 
 // The formats of events outside of /sync: of what happened, and of what the state is.

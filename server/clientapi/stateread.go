@@ -13,17 +13,13 @@ import (
 
 // getState serves GET /_matrix/client/v3/rooms/{roomId}/state.
 func (a *API) getState(ctx context.Context, c *web.Call, _ web.NoBody) (pieces, error) {
-	var out pieces
-	err := a.readRoom(ctx, c, nil, func(r reading) error {
+	return a.tellRoom(ctx, c, nil, func(r reading, out pieces) error {
 		state, err := r.view.State(r.room)
 		if err != nil {
 			return err
 		}
-		events, err := r.view.ClientEvents(state, asState)
-		out.array("", events)
-		return err
+		return r.writeState(out, "", state, nil)
 	})
-	return out, err
 }
 
 // getStateEvent serves GET /_matrix/client/v3/rooms/{roomId}/state/{eventType}/{stateKey}.

@@ -1,6 +1,7 @@
 package syncer
 
 import (
+	"hearth/server/spill"
 	"hearth/storage"
 	"hearth/storage/matrix"
 )
@@ -54,16 +55,16 @@ func (b *builder) wantsData(d storage.AccountData) bool {
 }
 
 // writeData writes a list of events.
-func writeData(out *spill, data []storage.AccountData) error {
+func writeData(out *spill.Buffer, data []storage.AccountData) error {
 	for i, d := range data {
 		if i > 0 {
-			out.text(`,`)
+			out.Text(`,`)
 		}
-		out.text(`{"type":` + quote(d.Type) + `,"content":`)
+		out.Text(`{"type":` + quote(d.Type) + `,"content":`)
 		if _, err := out.Write(d.Content); err != nil {
 			return err
 		}
-		out.text(`}`)
+		out.Text(`}`)
 	}
 	return nil
 }

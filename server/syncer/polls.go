@@ -31,7 +31,7 @@ const minPoll = time.Second
 // enter counts one waiting poll of the device, and ends the oldest if there
 // are too many, or refuses with M_LIMIT_EXCEEDED.
 func (p *polls) enter(device int64) (*poll, error) {
-	one := &poll{superseded: make(chan struct{}), begun: time.Now()}
+	one := &poll{superseded: make(chan struct{}), begun: time.Now()} //nolint:forbidigo // polls wait in real time
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.waiting == nil {

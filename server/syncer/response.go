@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"hearth/server/spill"
 	"hearth/storage"
 	"hearth/storage/inbox"
 )
@@ -35,8 +36,8 @@ type Response struct {
 	toDevice []inbox.Message
 	cut      bool // more to-device messages wait: only they and key counts are told
 
-	rooms *spill // the sections rooms and account_data; nil: not told
-	told  int    // rooms and account data in it
+	rooms *spill.Buffer // the sections rooms and account_data; nil: not told
+	told  int           // rooms and account data in it
 }
 
 // Next is the token the client continues with.

@@ -141,36 +141,36 @@ func (b *builder) stateEvents(nums []storage.EventNum) ([]storage.Event, error) 
 
 // writeRoom writes the object of a joined or left room.
 func (b *builder) writeRoom(n *news) error {
-	b.out.text(`{`)
+	b.out.Text(`{`)
 	if n.summary != nil {
 		n.summary.write(b.out)
-		b.out.text(`,`)
+		b.out.Text(`,`)
 	}
 	if b.req.StateAfter {
-		b.out.text(`"state_after":{"events":[`)
+		b.out.Text(`"state_after":{"events":[`)
 	} else {
-		b.out.text(`"state":{"events":[`)
+		b.out.Text(`"state":{"events":[`)
 	}
 	if err := b.writeState(n.state); err != nil {
 		return err
 	}
-	b.out.text(`]},"timeline":{"events":[`)
+	b.out.Text(`]},"timeline":{"events":[`)
 	if err := b.writeEvents(n.timeline.events, false); err != nil {
 		return err
 	}
 	if !b.req.StateAfter { // who asks for that takes no state from the timeline
 		b.members.tell(n.timeline.events)
 	}
-	b.out.text(`],"limited":` + strconv.FormatBool(n.timeline.limited || n.gap || b.lost))
-	b.out.text(`,"prev_batch":"` + view.Token{Before: n.timeline.begin()}.String() + `"}`)
+	b.out.Text(`],"limited":` + strconv.FormatBool(n.timeline.limited || n.gap || b.lost))
+	b.out.Text(`,"prev_batch":"` + view.Token{Before: n.timeline.begin()}.String() + `"}`)
 	if n.kind == kindJoin {
-		b.out.text(`,"ephemeral":{"events":[]}`)
+		b.out.Text(`,"ephemeral":{"events":[]}`)
 	}
-	b.out.text(`,"account_data":{"events":[`)
+	b.out.Text(`,"account_data":{"events":[`)
 	if err := writeData(b.out, n.data); err != nil {
 		return err
 	}
-	b.out.text(`]}}`)
+	b.out.Text(`]}}`)
 	return nil
 }
 
@@ -199,7 +199,7 @@ func (b *builder) writeEvents(events []storage.Event, comma bool) error {
 	}
 	for i, text := range texts {
 		if i > 0 || comma {
-			b.out.text(`,`)
+			b.out.Text(`,`)
 		}
 		if _, err := b.out.Write(text); err != nil {
 			return err
@@ -229,27 +229,27 @@ func (b *builder) tellStripped(sp span) error {
 		return fmt.Errorf("%s: %w", sp.m.RoomID, err)
 	}
 	b.began(sp.m.RoomID)
-	b.out.text(`{"` + sp.kind + `_state":{"events":[`)
+	b.out.Text(`{"` + sp.kind + `_state":{"events":[`)
 	for i, e := range events {
 		if i > 0 {
-			b.out.text(`,`)
+			b.out.Text(`,`)
 		}
 		if _, err := b.out.Write(e); err != nil {
 			return err
 		}
 	}
-	b.out.text(`]}}`)
+	b.out.Text(`]}}`)
 	return nil
 }
 
 // began writes the key of a room.
 func (b *builder) began(id matrix.RoomID) {
 	if b.inKind > 0 {
-		b.out.text(`,`)
+		b.out.Text(`,`)
 	}
 	b.inKind++
 	b.told++
-	b.out.text(quote(string(id)) + `:`)
+	b.out.Text(quote(string(id)) + `:`)
 }
 
 func quote(s string) string {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"hearth/server/spill"
 	"hearth/server/view"
 	"hearth/storage"
 	"hearth/storage/matrix"
@@ -16,7 +17,7 @@ type builder struct {
 	req    *Request
 	filter *view.Filter
 	viewer *view.Viewer
-	out    *spill
+	out    *spill.Buffer
 	// members is what the client was told of members before; nil: nothing.
 	members *telling
 
@@ -40,26 +41,26 @@ func (b *builder) build() error {
 	if err != nil {
 		return err
 	}
-	b.out.text(`"rooms":{`)
+	b.out.Text(`"rooms":{`)
 	for i, kind := range []string{kindJoin, kindInvite, kindKnock, kindLeave} {
 		if i > 0 {
-			b.out.text(`,`)
+			b.out.Text(`,`)
 		}
-		b.out.text(`"` + kind + `":{`)
+		b.out.Text(`"` + kind + `":{`)
 		b.inKind = 0
 		for _, sp := range spans[kind] {
 			if err := b.tellRoom(sp); err != nil {
 				return err
 			}
 		}
-		b.out.text(`}`)
+		b.out.Text(`}`)
 	}
-	b.out.text(`},"account_data":{"events":[`)
+	b.out.Text(`},"account_data":{"events":[`)
 	b.told += len(b.data[""])
 	if err := writeData(b.out, b.data[""]); err != nil {
 		return err
 	}
-	b.out.text(`]}`)
+	b.out.Text(`]}`)
 	return nil
 }
 

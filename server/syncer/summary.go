@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"hearth/server/spill"
 	"hearth/storage"
 	"hearth/storage/matrix"
 )
@@ -108,7 +109,7 @@ func hasText(e storage.Event, field string) bool {
 	return strings.TrimSpace(s) != ""
 }
 
-func (s *summary) write(out *spill) {
+func (s *summary) write(out *spill.Buffer) {
 	var text strings.Builder
 	text.WriteString(`"summary":{`)
 	if !s.named {
@@ -123,5 +124,5 @@ func (s *summary) write(out *spill) {
 	}
 	text.WriteString(`"m.joined_member_count":` + strconv.FormatInt(s.joined, 10))
 	text.WriteString(`,"m.invited_member_count":` + strconv.FormatInt(s.invited, 10) + `}`)
-	out.text(text.String())
+	out.Text(text.String())
 }

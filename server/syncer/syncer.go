@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"hearth/server/spill"
 	"hearth/server/view"
 	"hearth/storage"
 	"hearth/storage/inbox"
@@ -44,7 +45,7 @@ func New(s *storage.Store, b *inbox.Inbox, log *zap.Logger, opt Options) *Syncer
 	if opt.MaxPolls <= 0 {
 		opt.MaxPolls = 8
 	}
-	removeSpills(opt.TempDir)
+	spill.Clean(opt.TempDir)
 	var nonce [4]byte
 	_, _ = rand.Read(nonce[:]) // never fails: crypto/rand ends the process instead
 	return &Syncer{
@@ -162,7 +163,7 @@ func (s *Syncer) build(ctx context.Context, r *Request, from Token, t *telling) 
 			return err
 		}
 		b := builder{
-			rx: rx, req: r, filter: &r.Filter, out: &spill{dir: s.opt.TempDir},
+			rx: rx, req: r, filter: &r.Filter, out: spill.New(s.opt.TempDir),
 			viewer:  view.New(rx, view.User{ID: r.User, Num: r.UserNum, Device: r.DeviceNum}),
 			members: t, since: from.Pos, pos: rx.Pos(), whole: from.Pos == 0 || r.FullState, lost: from.Lost,
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
+	"hearth/server/spill"
 	"hearth/storage"
 	"hearth/storage/inbox"
 	"hearth/storage/matrix"
@@ -308,11 +309,11 @@ func TestWriteJSON(t *testing.T) {
 	for _, cut := range []bool{false, true} {
 		r.cut, r.rooms = cut, nil
 		if !cut {
-			r.rooms = &spill{dir: t.TempDir()}
+			r.rooms = spill.New(t.TempDir())
 			defer r.rooms.Close()
-			r.rooms.text(`"rooms":{"x":"` + string(bytes.Repeat(big, 2)) + `"},"account_data":{}`)
+			r.rooms.Text(`"rooms":{"x":"` + string(bytes.Repeat(big, 2)) + `"},"account_data":{}`)
 			for range 3 {
-				if _, err := r.rooms.Write([]byte(strings.Repeat(" ", spillPiece))); err != nil {
+				if _, err := r.rooms.Write([]byte(strings.Repeat(" ", pieceSize))); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -238,7 +238,7 @@ func TestRoomIsOpenedToTheRightUsers(t *testing.T) {
 				return err
 			}
 			list, err := v.State(opened, "m.room.topic")
-			if err == nil && (len(list) != 1 || list[0].Num != e.Num) {
+			if err == nil && (len(list) != 1 || list[0] != e.Num) {
 				t.Errorf("the list has %d topics", len(list))
 			}
 			got = string(e.Content())

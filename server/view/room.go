@@ -85,41 +85,41 @@ func (v *Viewer) worldReadable(room storage.Room) (bool, error) {
 	return err == nil && visibilityOf(e) == visibleToWorld, err
 }
 
-// State lists the state of the room as the user may read it, of these types, or
-// of all if none are named.
-func (v *Viewer) State(r *Room, types ...string) ([]storage.Event, error) {
-	if r.current {
-		return v.rx.CurrentStateOf(r.Num, types...)
+// State lists which events are the state of the room as the user may read it, of
+// these types, or all if none are named: numbers, for the events may be many.
+func (v *Viewer) State(r *Room, types ...string) ([]storage.EventNum, error) {
+	if !r.current {
+		return v.stateIn(r.state, types)
 	}
-	return v.stateIn(r.state, types...)
+	entries, err := v.rx.CurrentStateKeys(r.Num)
+	if len(types) > 0 {
+		entries = slices.DeleteFunc(entries, func(e storage.StateKeyed) bool { return !slices.Contains(types, e.Type) })
+	}
+	return eventsOf(entries), err
 }
 
-// stateIn lists the events of a snapshot, of these types, or of all if none are
-// named.
-func (v *Viewer) stateIn(s storage.StateNum, types ...string) ([]storage.Event, error) {
-	var nums []storage.EventNum
+// stateIn is State of a snapshot.
+func (v *Viewer) stateIn(s storage.StateNum, types []string) ([]storage.EventNum, error) {
 	if len(types) == 0 {
-		var err error
-		if nums, err = v.rx.StateNums(s); err != nil {
-			return nil, err
-		}
+		return v.rx.StateNums(s)
 	}
+	var nums []storage.EventNum
 	for _, typ := range types {
 		entries, err := v.rx.StateOfType(s, typ)
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range entries {
-			nums = append(nums, e.Event)
-		}
+		nums = append(nums, eventsOf(entries)...)
 	}
-	return v.present(nums)
+	return nums, nil
 }
 
-// present reads those of the events that are there: all, where none was lost.
-func (v *Viewer) present(nums []storage.EventNum) ([]storage.Event, error) {
-	events, err := v.rx.EventsByNum(nums)
-	return slices.DeleteFunc(events, func(e storage.Event) bool { return e.Num == 0 }), err
+func eventsOf(entries []storage.StateKeyed) []storage.EventNum {
+	nums := make([]storage.EventNum, len(entries))
+	for i, e := range entries {
+		nums[i] = e.Event
+	}
+	return nums
 }
 
 // StateEvent is one event of the state of the room as the user may read it;
@@ -135,27 +135,29 @@ func (v *Viewer) StateEvent(r *Room, typ, key string) (storage.Event, error) {
 	return v.rx.EventByNum(num)
 }
 
-// StateAfter lists the whole state of the room after a told event that the user
-// sees, the event's own change included; of one that shows nothing of the room,
-// the state as the user may read it.
-func (v *Viewer) StateAfter(e storage.Event, types ...string) ([]storage.Event, error) {
+// StateAfter is State after a told event that the user sees, the event's own
+// change included; of one that shows nothing of the room, the state as the user
+// may read it.
+func (v *Viewer) StateAfter(e storage.Event, types ...string) ([]storage.EventNum, error) {
 	if r, err := v.insteadOf(e); err != nil {
 		return nil, err
 	} else if r != nil {
 		return v.State(r, types...)
 	}
-	state, err := v.stateIn(e.StateBefore, types...)
+	state, err := v.stateIn(e.StateBefore, types)
 	key, isState := e.StateKey()
 	if err != nil || !isState || len(types) > 0 && !slices.Contains(types, e.Type()) {
 		return state, err
 	}
-	for i, s := range state {
-		if s.IsState(e.Type(), key) {
-			state[i] = e
-			return state, nil
-		}
+	was, err := v.rx.StateEvent(e.StateBefore, e.Type(), key)
+	if i := slices.Index(state, was); err == nil && i >= 0 {
+		state[i] = e.Num
+		return state, nil
 	}
-	return append(state, e), nil
+	if errors.Is(err, storage.ErrNotFound) {
+		return append(state, e.Num), nil
+	}
+	return nil, err
 }
 
 // insteadOf is the room as the user may read it, where an event that they see
@@ -210,13 +212,14 @@ func (v *Viewer) MembersAt(e storage.Event, users []matrix.UserID) ([]storage.Ev
 			found = append(found, n)
 		}
 	}
-	return v.present(found)
+	events, err := v.rx.EventsByNum(found)
+	return slices.DeleteFunc(events, func(e storage.Event) bool { return e.Num == 0 }), err
 }
 
-// StateAt lists the state of the room at a place that the user paged to, of these
-// types, or of all if none are named. It is [ErrHidden] where they may not see
-// the event before that place. A place after their leaving means their leaving.
-func (v *Viewer) StateAt(r *Room, at Token, types ...string) ([]storage.Event, error) {
+// StateAt is State at a place that the user paged to. It is [ErrHidden] where they
+// may not see the event before that place. A place after their leaving means
+// their leaving.
+func (v *Viewer) StateAt(r *Room, at Token, types ...string) ([]storage.EventNum, error) {
 	if at.InStream() && at.Before > r.Upto {
 		return v.State(r, types...)
 	}
@@ -236,7 +239,7 @@ func (v *Viewer) StateAt(r *Room, at Token, types ...string) ([]storage.Event, e
 	if err != nil {
 		return nil, fmt.Errorf("state at a place: %w", err)
 	}
-	return v.stateIn(state, types...)
+	return v.stateIn(state, types)
 }
 
 // lastBefore is the last event before a place; [ErrHidden] if there is none.

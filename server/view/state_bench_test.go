@@ -40,7 +40,11 @@ func (w *world) benchMembers(b *testing.B, alice User, r storage.Room, state boo
 			if err != nil {
 				return err
 			}
-			members, err := v.State(opened, matrix.TypeMember)
+			nums, err := v.State(opened, matrix.TypeMember)
+			if err != nil {
+				return err
+			}
+			members, err := v.rx.EventsByNum(nums)
 			if err != nil {
 				return err
 			}

@@ -1,0 +1,64 @@
+package acceptance
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"hearth/server/testserver"
+)
+
+// Clients that take their time over a long answer cost the server no memory for
+// the rest of it, whichever endpoint they ask. It measures the memory of the
+// process, so no other test may run beside it.
+func TestSlowReaders(t *testing.T) { //nolint:paralleltest // see above
+	hs := testserver.New(t)
+	alice := hs.Register("alice")
+	room := alice.CreateRoom(`{"preset":"public_chat"}`)
+	const size = 150 * 60_000
+	for i := range 150 {
+		alice.SetState(room, "x.big", fmt.Sprint(i), `{"x":"`+strings.Repeat("x", 60_000)+`"}`)
+	}
+	said := alice.Say(room, "hello")
+	for _, path := range []string{
+		testserver.RoomPath(room, "state"), testserver.RoomPath(room, "initialSync") + "?limit=1",
+		testserver.RoomPath(room, "context", string(said)) + "?limit=0", v3 + "/sync",
+	} {
+		const readers = 6
+		before := inUse()
+		var bodies []io.Closer
+		for range readers {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, alice.Site().URL()+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", "Bearer "+alice.Token.Reveal())
+			resp, err := (&http.Transport{}).RoundTrip(req) // a connection of its own
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := resp.Body.Read(make([]byte, 1)); err != nil || resp.StatusCode != http.StatusOK {
+				t.Fatalf("%s: %s, %v", path, resp.Status, err)
+			}
+			bodies = append(bodies, resp.Body)
+		}
+		if held := inUse() - before; held > size {
+			t.Errorf("%s: %d readers of %d bytes each hold %d bytes", path, readers, size, held)
+		}
+		for _, b := range bodies {
+			_ = b.Close()
+		}
+	}
+	left, err := os.ReadDir(hs.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range left {
+		if strings.HasPrefix(f.Name(), "hearth-answer-") {
+			t.Errorf("%s was left behind", f.Name())
+		}
+	}
+}
