@@ -155,8 +155,14 @@ func startBare(b *testing.B, hs *testserver.Server, from matrix.UserID) string {
 	if err != nil {
 		b.Fatal(err)
 	}
+	return serveBare(b, func(r *http.Request) error { return bareSend(hs, from, device, r) })
+}
+
+// serveBare serves what handle does, and answers {}.
+func serveBare(b *testing.B, handle func(*http.Request) error) string {
+	b.Helper()
 	srv := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := bareSend(hs, from, device, r); err != nil {
+		if err := handle(r); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
