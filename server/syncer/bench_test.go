@@ -71,34 +71,95 @@ func (c *counter) Write(p []byte) (int, error) { *c += counter(len(p)); return l
 
 var _ io.Writer = (*counter)(nil)
 
-// BenchmarkNext is a sync that tells one new event: what it costs must not
-// depend on how many rooms the user is in.
-func BenchmarkNext(b *testing.B) {
-	for _, rooms := range []int{10, 500} {
-		b.Run(fmt.Sprintf("rooms=%d", rooms), func(b *testing.B) {
-			w := newWorld(b)
-			alice := w.person("alice")
-			r := alice.manyRooms(rooms)[rooms/2]
-			since, _ := alice.mustSync(alice.request(""))
-			alice.say(r, "one")
-			alice.since = since
-			for b.Loop() {
-				alice.mustSync(alice.request(""))
-			}
-		})
+// pace measures what is done in turns on several worlds, so that all see the
+// same weather, and tells what the last costs as a ratio of the first.
+type pace struct{ took []time.Duration }
+
+func (p *pace) do(i int, fn func()) {
+	for len(p.took) <= i {
+		p.took = append(p.took, 0)
 	}
+	began := time.Now()
+	fn()
+	p.took[i] += time.Since(began)
 }
 
-// BenchmarkFirst is a first sync of 500 rooms.
-func BenchmarkFirst(b *testing.B) {
-	w := newWorld(b)
-	alice := w.person("alice")
-	alice.manyRooms(500)
-	var size int64
-	for b.Loop() {
-		_, size = alice.mustSync(alice.request(""))
+func (p *pace) report(b *testing.B, what string) {
+	b.Helper()
+	first, last := p.took[0].Seconds(), p.took[len(p.took)-1].Seconds()
+	b.ReportMetric(last*1000/float64(b.N), what+"-ms")
+	b.ReportMetric(last/first, what+"-ratio")
+}
+
+// BenchmarkNext is an incremental sync that tells one message, of a user who is
+// in 500 rooms, against one who is in 10.
+func BenchmarkNext(b *testing.B) {
+	var users []*person
+	for _, rooms := range []int{10, 500} {
+		alice := newWorld(b).person("alice")
+		r := alice.manyRooms(rooms)[rooms/2]
+		since, _ := alice.mustSync(alice.request(""))
+		alice.say(r, "one")
+		alice.since = since
+		users = append(users, alice)
 	}
+	var next pace
+	for b.Loop() {
+		for i, alice := range users {
+			next.do(i, func() { alice.mustSync(alice.request("")) })
+		}
+	}
+	next.report(b, "sync")
+}
+
+// BenchmarkFirst is a first sync of 500 rooms, against ten of 50.
+func BenchmarkFirst(b *testing.B) {
+	few, many := newWorld(b).person("alice"), newWorld(b).person("alice")
+	few.manyRooms(50)
+	many.manyRooms(500)
+	var size int64
+	var first pace
+	for b.Loop() {
+		first.do(0, func() {
+			for range 10 {
+				few.mustSync(few.request(""))
+			}
+		})
+		first.do(1, func() { _, size = many.mustSync(many.request("")) })
+	}
+	first.report(b, "sync")
 	b.ReportMetric(float64(size), "bytes")
+}
+
+// BenchmarkCrowd is what a member does in a room of 10,000, against one of 100:
+// say something, enter, and be told of both by a sync.
+func BenchmarkCrowd(b *testing.B) {
+	type crowd struct {
+		alice *person
+		room  storage.Room
+	}
+	var crowds []crowd
+	for _, members := range []int{100, 10_000} {
+		alice := newWorld(b).person("alice")
+		crowds = append(crowds, crowd{alice, alice.bigRoom(members)})
+		alice.since, _ = alice.mustSync(alice.request(""))
+	}
+	var send, join, sync pace
+	for n := 0; b.Loop(); n++ {
+		for i, c := range crowds {
+			send.do(i, func() { c.alice.say(c.room, "x") })
+			join.do(i, func() {
+				who := matrix.UserID(fmt.Sprintf("@new%d:test", n))
+				c.alice.w.write(func(tx *storage.Tx) error {
+					return c.alice.w.rooms.Join(tx, c.room, room.Act{Sender: who})
+				})
+			})
+			sync.do(i, func() { c.alice.since, _ = c.alice.mustSync(c.alice.request("")) })
+		}
+	}
+	send.report(b, "send")
+	join.report(b, "join")
+	sync.report(b, "sync")
 }
 
 // BenchmarkBigRoom is a first sync of a room with 10,000 members, with all of

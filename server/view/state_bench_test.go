@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"hearth/federation/room"
 	"hearth/storage"
@@ -68,8 +69,17 @@ func BenchmarkPage(b *testing.B) {
 		}
 		return nil
 	})
+	var rows, page time.Duration
 	for b.Loop() {
 		w.as(alice, func(v *Viewer) error {
+			began := time.Now()
+			_, _, err := v.rx.Timeline(r.Num, storage.Cursor{}, true, 101)
+			rows += time.Since(began)
+			return err
+		})
+		w.as(alice, func(v *Viewer) error {
+			began := time.Now()
+			defer func() { page += time.Since(began) }()
 			opened, err := v.Room(r.ID)
 			if err != nil {
 				return err
@@ -82,5 +92,6 @@ func BenchmarkPage(b *testing.B) {
 			return err
 		})
 	}
-	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/100, "µs/event")
+	b.ReportMetric(float64(page.Microseconds())/float64(b.N)/1000, "page-ms")
+	b.ReportMetric(page.Seconds()/rows.Seconds(), "ratio")
 }
