@@ -223,6 +223,8 @@ func (s *Server) newKernel(m *web.Metrics, now func() time.Time) (*web.Kernel, e
 	}
 	opt := web.Options{
 		Auth: s.accounts, Peers: peers{s.keys, s.outbox, s.log}, Log: s.log, Now: now, TrustedProxies: proxies, Metrics: m, Health: s.health,
+		// Client-Server API, changes of v1.1: r0 is called v3 from then on.
+		Renamed: map[string]string{"/_matrix/client/r0/": "/_matrix/client/v3/"},
 	}
 	if r := s.cfg.RateLimits; r.Enabled {
 		opt.Limits = map[string]web.Limit{

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -35,6 +36,9 @@ type Options struct {
 	// LargeBodies is how many bytes of other servers' large request bodies may be
 	// in memory at once, one address having a third at most. Zero: 48 MiB.
 	LargeBodies int64
+	// Renamed are beginnings of paths that clients may still use, and what they
+	// are called now.
+	Renamed map[string]string
 	// Health tells /health whether the server can work. Nil: it can.
 	Health func(context.Context) error
 }
@@ -159,9 +163,20 @@ func (k *Kernel) setDeadlines(w *response, r *http.Request, now time.Time) {
 	_ = w.control.SetWriteDeadline(time.Time{})
 }
 
+// rename gives a path its name of today.
+func (k *Kernel) rename(u *url.URL) {
+	for was, is := range k.opt.Renamed {
+		if rest, ok := strings.CutPrefix(u.EscapedPath(), was); ok {
+			u.Path, u.RawPath = is+strings.TrimPrefix(u.Path, was), is+rest
+			return
+		}
+	}
+}
+
 // serve finds the route and runs it.
 func (k *Kernel) serve(w *response, r *http.Request, c *Call) error {
 	pinPath(r)
+	k.rename(r.URL)
 	rt, vars, allow := k.table.find(r)
 	switch {
 	case rt == nil && len(allow) > 0:
