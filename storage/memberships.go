@@ -109,9 +109,15 @@ var forget = stmt(`UPDATE memberships SET forgotten = 1, pos = ? WHERE room = ? 
 	AND membership IN ('leave', 'ban') AND forgotten = 0`)
 
 // Forget hides a room from a user who has left it or was banned, until they
-// are a member again. From one who is a member still it hides nothing.
+// are a member again. From one who is a member still it hides nothing. A room
+// that nobody here remembers is deleted 30 days later.
+// Client-Server API, "POST /rooms/{roomId}/forget".
 func (tx *Tx) Forget(room RoomNum, user matrix.UserID) error {
-	if _, err := tx.exec(forget, tx.NextPos(), int64(room), string(user)); err != nil {
+	n, err := tx.exec(forget, tx.NextPos(), int64(room), string(user))
+	if err == nil && n > 0 {
+		err = tx.noteForgotten(room)
+	}
+	if err != nil {
 		return fmt.Errorf("forget room: %w", err)
 	}
 	return nil

@@ -14,6 +14,9 @@ const (
 	// sendersFor is how long the transaction of an event is known: as long as
 	// the transaction's record.
 	sendersFor = 14 * 24 * time.Hour
+	// forgottenFor is how long a room is kept that all users here have forgotten:
+	// until then their devices learn that they left it, and they may come back.
+	forgottenFor = 30 * 24 * time.Hour
 )
 
 // roomSweeps registers the housekeeping of rooms.
@@ -24,6 +27,9 @@ func (s *Store) roomSweeps() {
 	s.Sweep("forget senders of events", time.Hour, func(tx *Tx, limit int) (int, error) {
 		n, err := tx.expire(oldestEventSenders, expireEventSenders, tx.Clock()-sendersFor.Milliseconds(), limit)
 		return int(n), err
+	})
+	s.Sweep("purge forgotten rooms", time.Hour, func(tx *Tx, limit int) (int, error) {
+		return tx.purgeForgotten(tx.Clock()-forgottenFor.Milliseconds(), limit)
 	})
 	s.Sweep("purge rooms", time.Minute, (*Tx).sweepPurgedRooms)
 }
@@ -73,4 +79,45 @@ func (tx *Tx) overwriteRedacted(before int64, limit int) (int, error) {
 		}
 	}
 	return len(list), nil
+}
+
+var (
+	isRemembered = stmt(`SELECT EXISTS (SELECT 1 FROM memberships WHERE room = ? AND local = 1 AND forgotten = 0)`)
+	setForgotten = stmt(`UPDATE rooms SET forgotten_clock = ?2 WHERE num = ?1`)
+	forgottenOld = stmt(`SELECT num FROM rooms WHERE forgotten_clock IS NOT NULL AND forgotten_clock < ? AND purging = 0
+		ORDER BY forgotten_clock LIMIT ?`)
+)
+
+// noteForgotten notes when the last user of this server has forgotten a room.
+func (tx *Tx) noteForgotten(room RoomNum) error {
+	var somebody bool
+	err := tx.row(isRemembered, []any{int64(room)}, &somebody)
+	if err == nil && !somebody {
+		_, err = tx.exec(setForgotten, int64(room), tx.Clock())
+	}
+	return err
+}
+
+// purgeForgotten lets go of rooms that nobody here has remembered since a time
+// of the age clock, unless somebody does again, and returns how many it found.
+func (tx *Tx) purgeForgotten(before int64, limit int) (int, error) {
+	rooms, err := tx.eventNums(forgottenOld, before, limit)
+	if err != nil {
+		return 0, fmt.Errorf("forgotten rooms: %w", err)
+	}
+	for _, num := range rooms {
+		var somebody bool
+		err := tx.row(isRemembered, []any{int64(num)}, &somebody)
+		switch {
+		case err != nil:
+		case somebody:
+			_, err = tx.exec(setForgotten, int64(num), nil)
+		default:
+			err = tx.PurgeRoom(RoomNum(num))
+		}
+		if err != nil {
+			return 0, fmt.Errorf("forgotten room %d: %w", num, err)
+		}
+	}
+	return len(rooms), nil
 }

@@ -187,6 +187,56 @@ func TestPurgeRoom(t *testing.T) {
 	})
 }
 
+// A room goes a month after the last user of this server has forgotten it, and
+// stays where somebody came back.
+func TestForgottenRooms(t *testing.T) {
+	t.Parallel()
+	clock, pass := steppedClock()
+	s := storagetest.Open(t, clock)
+	gone, back, kept := newRoomTest(t, s, "11"), newRoomTest(t, s, "11"), newRoomTest(t, s, "11")
+	forget := func(r *roomTest, user matrix.UserID) {
+		r.member(user, user, "leave")
+		within(t, s, func(tx *storage.Tx) error { return tx.Forget(r.num, user) })
+	}
+	rooms := func() (n string) {
+		sweepNow(t, s)
+		storagetest.Check(t, s)
+		return s.Texts(t, `SELECT num FROM rooms ORDER BY num`)
+	}
+	all := rooms()
+	for _, r := range []*roomTest{gone, back, kept} {
+		r.member(bob, bob, "join")
+		r.member(carol, carol, "join") // of another server
+		r.message(alice, "x")
+		forget(r, alice)
+	}
+	pass(40 * 24 * time.Hour)
+	if got := rooms(); got != all {
+		t.Errorf("bob remembers all of %s, and there are %s", all, got)
+	}
+	forget(gone, bob)
+	forget(back, bob)
+	pass(29 * 24 * time.Hour)
+	if got := rooms(); got != all {
+		t.Errorf("within a month, there are %s of %s", got, all)
+	}
+	back.member(bob, bob, "invite")
+	pass(2 * 24 * time.Hour)
+	want := fmt.Sprint(back.num, " ", kept.num)
+	if got := strings.Join(strings.Fields(rooms()), " "); got != want {
+		t.Errorf("after a month there are %s, want %s", got, want)
+	}
+	if n := s.Texts(t, `SELECT count(*) FROM events WHERE room = `+fmt.Sprint(gone.num)); n != "0" {
+		t.Errorf("%s events are left", n)
+	}
+	// Who came back and left again has a month more.
+	forget(back, bob)
+	pass(29 * 24 * time.Hour)
+	if got := strings.Join(strings.Fields(rooms()), " "); got != want {
+		t.Errorf("there are %s, want %s", got, want)
+	}
+}
+
 func TestAliasesAndDirectory(t *testing.T) {
 	t.Parallel()
 	s := storagetest.Open(t)
