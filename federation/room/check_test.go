@@ -143,12 +143,15 @@ func befores(rx *storage.Rx, room storage.Room) error {
 
 func leavesAreLeaves(rx *storage.Rx, room storage.Room, leaves []storage.Event) error {
 	for _, l := range leaves {
-		children, err := rx.Children(l.Num)
-		if err != nil {
-			return err
-		}
-		if slices.ContainsFunc(children, func(c storage.Event) bool { return c.Standing == 0 && !c.SoftFailed }) {
-			return fmt.Errorf("room %s: extremity %s has an accepted child", room.ID, l.ID())
+		for behind := []storage.Event{l}; len(behind) > 0; behind = behind[1:] {
+			children, err := rx.Children(behind[0].Num)
+			if err != nil {
+				return err
+			}
+			if slices.ContainsFunc(children, func(c storage.Event) bool { return c.Standing == 0 && !c.SoftFailed }) {
+				return fmt.Errorf("room %s: an accepted event comes after extremity %s", room.ID, l.ID())
+			}
+			behind = append(behind, children...) // refused, and what comes after them counts
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 
@@ -185,4 +186,34 @@ func TestResolutionIsAtomic(t *testing.T) {
 		t.Errorf("again: %+v, %v", out, err)
 	}
 	p.sound(room)
+}
+
+// An accepted event ends what it comes after, also where it does by way of one
+// that was refused: an ancestor is no other branch, and undoes nothing.
+func TestAncestorsBehindRefusedEvents(t *testing.T) {
+	t.Parallel()
+	for _, version := range []matrix.RoomVersion{"1", "10", "12"} {
+		p := newWorld(t).peer()
+		room, before := p.shared(version)
+		topic := func(text string, ts int64) Draft {
+			d := setting(xenia, typeTopic, "", content("topic", text))
+			d.TS = ts
+			return d
+		}
+		old := p.accept(room, topic("old", 5000), before)
+		ban := p.accept(room, member(alice, yuri, matrix.MembershipBan), before)
+		refused := p.give(room, message(yuri, "S"), old) // softly: the branch has no ban
+		again := p.give(room, message(yuri, "S"), refused.Event)
+		if !refused.Event.SoftFailed || !again.Event.SoftFailed {
+			t.Fatalf("version %s: %+v, %+v", version, refused, again)
+		}
+		now := p.accept(room, topic("new", 4000), again.Event)
+		if got, want := ids(p.leaves(room)), ids([]storage.Event{ban, now}); !slices.Equal(got, want) {
+			t.Errorf("version %s: the extremities are %v, want %v", version, got, want)
+		}
+		if got := string(p.state(room, typeTopic, "").Content()); got != `{"topic":"new"}` {
+			t.Errorf("version %s: the topic is %s", version, got)
+		}
+		p.sound(room)
+	}
 }

@@ -16,6 +16,7 @@ type plan struct {
 	ev         *matrix.Event
 	outlier    storage.EventNum // it is here already, beside the graph; 0: it is not
 	parents    []storage.Event
+	passed     []storage.Event // what is no forward extremity once this is accepted
 	auth       []storage.Event
 	before     merged
 	generation int64
@@ -130,7 +131,7 @@ func (p *plan) settle(rx *storage.Rx, room storage.Room, leaves []storage.Event)
 		return err
 	}
 	p.moves, p.leaf = true, !awaited
-	others := without(leaves, p.parents)
+	others := without(leaves, p.passed)
 	p.rest = branches(others)
 	switch {
 	case !p.leaf:
@@ -139,6 +140,32 @@ func (p *plan) settle(rx *storage.Rx, room storage.Room, leaves []storage.Event)
 		p.next, err = mergeWith(rx, room, p.rest, &p.before, &pending{p.ev, p.generation, p.standing})
 	}
 	return err
+}
+
+// maxPassed bounds how many events [passed] lists. Extremities beyond it stay,
+// until something is sent on them.
+const maxPassed = 1000
+
+// passed lists what an accepted event leaves behind it: its parents, and where
+// one of those was refused, and so left its own parents standing, these as well.
+func passed(rx *storage.Rx, parents []storage.Event) ([]storage.Event, error) {
+	list, known := slices.Clone(parents), map[storage.EventNum]bool{}
+	for i := 0; i < len(list) && len(list) < maxPassed; i++ {
+		if e := list[i]; e.Standing == uint8(rules.Accepted) && !e.SoftFailed {
+			continue
+		}
+		behind, err := rx.Events(list[i].PrevEvents())
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range behind {
+			if e.Event != nil && e.Room == list[i].Room && !known[e.Num] {
+				known[e.Num] = true
+				list = append(list, e)
+			}
+		}
+	}
+	return list, nil
 }
 
 // without lists the events that are not among others.
@@ -159,7 +186,7 @@ func (p *plan) holds(room storage.Room, leaves []storage.Event) bool {
 	case !p.moves:
 		return true
 	}
-	return slices.Equal(branches(without(leaves, p.parents)), p.rest)
+	return slices.Equal(branches(without(leaves, p.passed)), p.rest)
 }
 
 // carryOut appends the event as planned.
@@ -172,7 +199,7 @@ func (r *Rooms) carryOut(tx *storage.Tx, room storage.Room, leaves []storage.Eve
 		ev: p.ev, outlier: p.outlier, before: before, depth: below(p.parents), generation: p.generation, standing: p.standing,
 		softFailed: p.softFailed, untold: p.untold, device: p.device, txnID: p.txnID, leaf: p.leaf, moves: p.moves,
 	}
-	for _, o := range without(leaves, p.parents) {
+	for _, o := range without(leaves, p.passed) {
 		a.others = append(a.others, o.Num)
 	}
 	if len(p.rest) > 0 {

@@ -174,7 +174,8 @@ func (p *plan) gather(rx *storage.Rx, room storage.Room) error {
 		return missing
 	}
 	p.parents = parents
-	return nil
+	p.passed, err = passed(rx, parents)
+	return err
 }
 
 // logReceived tells operators what other servers sent and nobody will see.

@@ -171,3 +171,26 @@ func TestUpgradeCloses(t *testing.T) {
 		t.Errorf("canonical alias of the old room %v", ev)
 	}
 }
+
+// Whoever had all power as a creator has enough of it in a room whose version
+// knows no such thing: else nobody would have any.
+func TestUpgradeToAVersionWithoutPrivilegedCreators(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, version := range []matrix.RoomVersion{"11", "10", "3"} {
+		old := w.create(Creation{Creator: alice, Version: "12", Content: content("additional_creators", []matrix.UserID{bob})})
+		now, err := w.upgrade(old, Upgrading{By: alice, Version: version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		levels, err := w.state(now, matrix.TypePowerLevels, "").PowerLevels()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if has := levels.User(alice); has < administrator || levels.User(bob) != has || levels.User(carol) != 0 {
+			t.Errorf("version %s: alice has %d, bob %d, carol %d", version, has, levels.User(bob), levels.User(carol))
+		}
+		w.send(now, setting(alice, matrix.TypePowerLevels, "", content("users", map[matrix.UserID]int64{alice: levels.User(alice), bob: levels.User(bob)})))
+		w.send(now, setting(alice, typeTombstone, "", content("body", "closed")))
+	}
+}

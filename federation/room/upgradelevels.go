@@ -21,11 +21,15 @@ func (u *upgrade) raise() error {
 	if err != nil {
 		return nil //nolint:nilerr // nothing that could be copied
 	}
-	u.levels = u.newLevels(levels)
+	users := u.newUsers(levels)
+	u.levels = u.newLevels(levels, users)
 	now := u.levels
-	if need := u.highest(levels); !u.version.PrivilegedCreators && levels.User(u.by) < need {
+	has, named := users[u.by]
+	if !named {
+		has = levels.UsersDefault.Or(0)
+	}
+	if need := u.highest(levels); !u.version.PrivilegedCreators && has < need {
 		u.raised = true
-		users := levelMap(levels.Users)
 		users[u.by] = need
 		now = u.levels.over(object{})
 		now.set("users", users)
@@ -59,9 +63,30 @@ func (u *upgrade) highest(l *matrix.PowerLevels) int64 {
 	return min(top, matrix.MaxSafeInt)
 }
 
-// newLevels is the old room's levels in the form of the new version: integers,
-// and no creators among the users where the version gives them all power.
-func (u *upgrade) newLevels(l *matrix.PowerLevels) object {
+// newUsers are the levels of users in the new room: those of the old one, but
+// for creators. Where the new version gives these all power they have no level,
+// and where only the old one did they have one that is enough for everything:
+// nobody else may.
+func (u *upgrade) newUsers(l *matrix.PowerLevels) map[matrix.UserID]int64 {
+	users := levelMap(l.Users)
+	if u.version.PrivilegedCreators {
+		if create, err := createEvent(u.tx.Rx, u.room); err == nil && create.Event != nil {
+			for _, c := range create.Create().Creators {
+				delete(users, c)
+			}
+		}
+		return users
+	}
+	if create := u.state.Event(matrix.TypeCreate, ""); create != nil && u.old.Version.PrivilegedCreators {
+		for _, c := range create.Create().Creators {
+			users[c] = max(administrator, u.highest(l))
+		}
+	}
+	return users
+}
+
+// newLevels is the old room's levels in the form of the new version: integers.
+func (u *upgrade) newLevels(l *matrix.PowerLevels, users map[matrix.UserID]int64) object {
 	o := object{}
 	for name, level := range map[string]matrix.Level{
 		"users_default": l.UsersDefault, "events_default": l.EventsDefault, "state_default": l.StateDefault,
@@ -69,14 +94,6 @@ func (u *upgrade) newLevels(l *matrix.PowerLevels) object {
 	} {
 		if level.Set {
 			o.set(name, bounded(level.Value))
-		}
-	}
-	users := levelMap(l.Users)
-	if u.version.PrivilegedCreators {
-		if create, err := createEvent(u.tx.Rx, u.room); err == nil && create.Event != nil {
-			for _, c := range create.Create().Creators {
-				delete(users, c)
-			}
 		}
 	}
 	o.set("users", users)

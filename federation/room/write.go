@@ -106,7 +106,7 @@ func (r *Rooms) planSend(ctx context.Context, u *unplannedError) error {
 			return err
 		}
 		parents := leaves[max(0, len(leaves)-matrix.MaxPrevEvents):]
-		p := &plan{parents: parents, leaf: true, device: u.draft.Device, txnID: u.draft.TxnID}
+		p := &plan{parents: parents, passed: parents, leaf: true, device: u.draft.Device, txnID: u.draft.TxnID}
 		if p.before, err = merge(rx, room, branches(parents)); err != nil {
 			return err
 		}

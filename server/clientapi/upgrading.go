@@ -31,15 +31,26 @@ func (r upgradeRequest) Validate() error {
 	return nil
 }
 
-// chargeBans counts the bans that go over to the new room against the caller's
-// rate limit: they are as many events, in a unit that others wait for.
-func chargeBans(rx *storage.Rx, c *web.Call, in storage.Room) error {
+// chargeTransfer counts what may be many and goes over to the new room, bans and
+// the rooms of a space, against the caller's rate limit: they are as many events,
+// in a unit that others wait for.
+func chargeTransfer(rx *storage.Rx, c *web.Call, in storage.Room) error {
 	const most = 1000 // is beyond what a limit lets through at once
 	banned, err := rx.Members(in.Num, matrix.MembershipBan, "", most)
 	if err != nil {
 		return err
 	}
-	return c.Charge(len(banned))
+	n := len(banned)
+	state, err := rx.CurrentStateKeys(in.Num)
+	for _, e := range state {
+		if e.Type == "m.space.child" {
+			n++
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return c.Charge(n)
 }
 
 type upgraded struct {
@@ -58,7 +69,7 @@ func (a *API) postUpgrade(ctx context.Context, c *web.Call, in upgradeRequest) (
 		if err != nil {
 			return err
 		}
-		if err := chargeBans(tx.Rx, c, old); err != nil {
+		if err := chargeTransfer(tx.Rx, c, old); err != nil {
 			return err
 		}
 		next, err := a.Rooms.Upgrade(tx, old, room.Upgrading{By: c.User, Version: in.Version, Creators: in.Creators})
