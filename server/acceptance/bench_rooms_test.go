@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -36,15 +35,13 @@ func BenchmarkRoom(b *testing.B) {
 	const clients, turns = 8, 10
 	n := b.N/turns + clients
 	reader := newRoomReader(b, bob, turns*n)
-	speak := &speakers{b: b, token: alice.Token, path: func(i int64) string {
+	speak := newSenders(b, hs.URL(), clients, alice.Token, func(i int64) (string, string) {
 		reader.sent[i] = time.Now()
-		return testserver.RoomPath(talk, "send", "m.room.message", fmt.Sprint("t", i))
-	}}
-	plain := &speakers{b: b, token: alice.Token, path: func(i int64) string { return "/" + strconv.FormatInt(i, 10) }}
-	bare := startBareRoom(b, hs, alice, other, turns*n)
-	for range clients {
-		speak.wires, plain.wires = append(speak.wires, dial(b, hs.URL())), append(plain.wires, dial(b, bare))
-	}
+		return testserver.RoomPath(talk, "send", "m.room.message", fmt.Sprint("t", i)), message(i)
+	})
+	plain := newSenders(b, startBareRoom(b, hs, alice, other, turns*n), clients, alice.Token, func(i int64) (string, string) {
+		return "/" + strconv.FormatInt(i, 10), message(i)
+	})
 	var units, commits int64
 	b.ResetTimer()
 	for range turns {
@@ -63,45 +60,6 @@ func BenchmarkRoom(b *testing.B) {
 	b.ReportMetric(took[len(took)/2].Seconds()*1000, "p50-ms")
 	b.ReportMetric(took[len(took)*99/100].Seconds()*1000, "p99-ms")
 }
-
-// speakers send messages, numbered from 0, from several connections.
-type speakers struct {
-	b     *testing.B
-	wires []*wire
-	token matrix.Token
-	path  func(i int64) string
-	next  atomic.Int64
-	took  time.Duration
-}
-
-func (s *speakers) send(n int) {
-	end := s.next.Load() + int64(n)
-	began := time.Now()
-	var wg sync.WaitGroup
-	for _, w := range s.wires {
-		wg.Go(func() {
-			for {
-				i := s.next.Add(1) - 1
-				if i >= end {
-					return
-				}
-				err := w.ask("PUT", s.path(i), s.token, message(i))
-				if err == nil {
-					_, err = w.answer()
-				}
-				if err != nil {
-					s.b.Error(err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	s.took += time.Since(began)
-	s.next.Store(end) // the connections counted too far
-}
-
-func (s *speakers) rate() float64 { return float64(s.next.Load()) / s.took.Seconds() }
 
 func message(i int64) string {
 	return fmt.Sprintf(`{"msgtype":"m.text","body":"a message as people write them, of no great length","number":%d}`, i)

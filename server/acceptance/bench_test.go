@@ -75,7 +75,8 @@ func BenchmarkSendToDevice(b *testing.B) {
 			alice, bob := hs.Register("alice"), hs.Register("bob")
 			bare := startBare(b, hs, alice.UserID)
 			body := testserver.Messages{bob.UserID: {string(bob.DeviceID): fmt.Sprintf(`{"x":%q}`, strings.Repeat("x", 1000))}}.Body()
-			endpoint, plain := newSenders(b, hs.URL(), clients, alice.Token, body), newSenders(b, bare, clients, alice.Token, body)
+			request := func(i int64) (string, string) { return testserver.ToDevicePath("m.test", fmt.Sprint(i)), body }
+			endpoint, plain := newSenders(b, hs.URL(), clients, alice.Token, request), newSenders(b, bare, clients, alice.Token, request)
 			b.ResetTimer()
 			const turns = 10 // in turns, so that both see the same weather
 			for range turns {
@@ -89,20 +90,19 @@ func BenchmarkSendToDevice(b *testing.B) {
 	}
 }
 
-// senders send the same message again and again from several connections.
+// senders send requests, numbered from 0, from several connections.
 type senders struct {
-	b     *testing.B
-	wires []*wire
-	token matrix.Token
-	body  string
-	n     atomic.Int64
-	took  time.Duration
-	sent  int
+	b       *testing.B
+	wires   []*wire
+	token   matrix.Token
+	request func(i int64) (path, body string)
+	next    atomic.Int64
+	took    time.Duration
 }
 
-func newSenders(b *testing.B, base string, clients int, token matrix.Token, body string) *senders {
+func newSenders(b *testing.B, base string, clients int, token matrix.Token, request func(i int64) (path, body string)) *senders {
 	b.Helper()
-	s := &senders{b: b, token: token, body: body}
+	s := &senders{b: b, token: token, request: request}
 	for range clients {
 		s.wires = append(s.wires, dial(b, base))
 	}
@@ -110,15 +110,18 @@ func newSenders(b *testing.B, base string, clients int, token matrix.Token, body
 }
 
 func (s *senders) send(n int) {
+	end := s.next.Load() + int64(n)
 	began := time.Now()
-	var left atomic.Int64
-	left.Store(int64(n))
 	var wg sync.WaitGroup
 	for _, w := range s.wires {
 		wg.Go(func() {
-			for left.Add(-1) >= 0 {
-				path := testserver.ToDevicePath("m.test", fmt.Sprint(s.n.Add(1)))
-				err := w.ask("PUT", path, s.token, s.body)
+			for {
+				i := s.next.Add(1) - 1
+				if i >= end {
+					return
+				}
+				path, body := s.request(i)
+				err := w.ask("PUT", path, s.token, body)
 				if err == nil {
 					_, err = w.answer()
 				}
@@ -131,10 +134,10 @@ func (s *senders) send(n int) {
 	}
 	wg.Wait()
 	s.took += time.Since(began)
-	s.sent += n
+	s.next.Store(end) // the connections counted too far
 }
 
-func (s *senders) rate() float64 { return float64(s.sent) / s.took.Seconds() }
+func (s *senders) rate() float64 { return float64(s.next.Load()) / s.took.Seconds() }
 
 // startBare serves PUT /{anything}: read, decode, one unit with the same rows,
 // answer. It returns its base URL.
